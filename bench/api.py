@@ -27,8 +27,8 @@ from store_writes import cpu, written
 
 from store.database import Database, migrations, schema, sqlite_url
 from store.processes import tokens
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port, running_postgres
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port, running_postgres
 
 CLIENTS = (1, 8, 32)
 CONFIGURATION = """

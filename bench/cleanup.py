@@ -20,7 +20,9 @@ from store.base import TaskScope
 from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
-from watcher.demo.servers import running_postgres
+from watcher import assembly
+from watcher.features.demo.servers import running_postgres
+from watcher.installed import installed
 from watcher.operations.cleanup import Cleaner, CleanupLimits
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"
@@ -55,10 +57,11 @@ async def measure(url: str, rows: int) -> None:
             await connection.execute(text(FILL[database.dialect]), {"rows": rows})
         backend = MetastoreStoreBackend(database)
         days = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
+        kept = assembly.kept_events(installed().features)
         limits = CleanupLimits(retention=days, logs=timedelta(days=30), batch_size=0)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            cleaner = Timed(database, backend, home, home / "logs", limits)
+            cleaner = Timed(database, backend, home, home / "logs", limits, kept, ())
             waits: list[float] = []
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(keep_writing, backend, waits)

@@ -23,11 +23,12 @@ from store.database import Database, migrations, sqlite_url
 from store.detection import detections, events, positions
 from store.detection.detections import Committed, Detection
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.positions import NewPosition
 from store.keys import Batching, JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from watcher.demo.servers import running_postgres
+from watcher.features.demo.servers import running_postgres
 
 ROUNDS = 10
 COMMITS = 40
@@ -47,7 +48,7 @@ async def measure(url: str) -> None:
 
         async def bare() -> None:
             async with database.transaction() as connection:
-                await events.append(connection, [new_event(bare_asset)])
+                await events.append(connection, [new_event(bare_asset)], origin=EventOrigin.POST, hooks=NO_HOOKS)
 
         async def whole() -> None:
             nonlocal held
@@ -63,7 +64,7 @@ async def measure(url: str) -> None:
                 events=[new_event(asset_id["landing"])],
             )
             async with database.transaction() as connection:
-                (answer,) = await detections.commit(connection, [detection])
+                (answer,) = await detections.commit(connection, [detection], NO_HOOKS)
             assert isinstance(answer, Committed)
             held = answer.held
 

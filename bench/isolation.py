@@ -22,11 +22,11 @@ import anyio
 
 from triggers.base import TriggerContext
 from triggers.errors import TriggerError
+from watcher.features.isolation.child_handle import ChildSettings
+from watcher.features.isolation.children import Children
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.trigger import IsolatedTrigger, OwnProcesses
 from watcher.triggerer.clients import ForeignTrigger
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import IsolatedTrigger, OwnProcesses
 
 HOSTILE = Path(__file__).parents[1] / "tests" / "plugins"
 CHILDREN = 20

@@ -26,8 +26,8 @@ import anyio
 from tests.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
-from watcher.submit.kubernetes.options import KubernetesOptions
-from watcher.submit.kubernetes.submitter import KubernetesPods
+from watcher.features.kubernetes.options import KubernetesOptions
+from watcher.features.kubernetes.submitter import KubernetesPods
 
 RUNS = 100
 AT_ONCE = 10

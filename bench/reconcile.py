@@ -34,11 +34,11 @@ from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
-from watcher.demo.servers import running_postgres
+from watcher.features.demo.servers import running_postgres
+from watcher.features.reconcile.engine import Reconciler
+from watcher.features.reconcile.evidence import RetentionPeriods
+from watcher.features.reconcile.result import Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
-from watcher.triggerer.reconciliation.engine import Reconciler
-from watcher.triggerer.reconciliation.evidence import RetentionPeriods
-from watcher.triggerer.reconciliation.result import Reconciled, ReconcileProgress, ReconcileRange
 
 PLANTED = {"gone_from_source": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}
 """The differences, in the order of the numbers of their objects."""

@@ -45,11 +45,13 @@ from store.database import Database, migrations, sqlite_url
 from store.database.schema import database_time_in, job, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.replay import replays
+from store.features.replay.selections import ReplayRange
 from store.keys import Batching, CronSchedule, JobDefinition
-from store.runs import replays, runs
-from store.runs.replay_selections import ReplayRange
+from store.runs import runs
 from watcher.configuration.declarations import planners, steps
-from watcher.demo.servers import free_port, running_postgres
+from watcher.features.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits
@@ -136,6 +138,7 @@ async def look(database: Database) -> float:
             issue_token=lambda _key, _trace: "",
         ),
         home_id="55555555-5555-5555-5555-555555555555",
+        hooks=NO_HOOKS,
         limits=AdmissionLimits(parallelism=RUNNING, memory_mb=10_000, warm_memory_mb=0),
         lease=timedelta(seconds=15),
         running=lambda: [Needs(memory_mb=500)] * RUNNING,
@@ -165,7 +168,7 @@ async def partitions(database: Database) -> tuple[float, float]:
         keys = [f"day={number}" for number in numbers]
         new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32, partition_key=key) for key in keys]
         async with database.transaction() as connection:
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
 
     await add(range(PARTITIONS))
     scheduler = await scheduler_of(database)
@@ -206,7 +209,7 @@ async def replay(database: Database) -> tuple[float, float]:
     for _ in range(REPLAYED // AT_ONCE):
         new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32)] * AT_ONCE
         async with database.transaction() as connection:
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
     async with database.transaction() as connection:
         await catalog_sync.apply(connection, replace(declared(), jobs=declared().jobs[:1]), database.dialect)
     scheduler = await scheduler_of(database)

@@ -28,8 +28,8 @@ from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database, migrations, schema, sqlite_url
 from store.keys import TaskInstanceId, TryRef
 from store.metastore import MetastoreStoreBackend
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port, running_postgres
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port, running_postgres
 from watcher.serving import try_tokens
 
 CLIENTS = (1, 16)

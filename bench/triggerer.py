@@ -32,7 +32,7 @@ import anyio.abc
 import asyncpg
 import httpx
 
-from watcher.demo.servers import free_port, running_postgres
+from watcher.features.demo.servers import free_port, running_postgres
 
 HERE = Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
@@ -191,7 +191,7 @@ async def running(checkout: Path, folder: Path, load: Load, server: str | None) 
         (folder / f"watched/{number}").mkdir(parents=True)
     port = free_port()
     url = "null" if server is None else server.replace("postgresql://", "postgresql+asyncpg://")
-    isolation = ", isolation: none" if (checkout / "watcher/triggerer/isolation").exists() else ""
+    isolation = ", isolation: none" if (checkout / "watcher/features/isolation").exists() else ""
     (folder / "watchers.yaml").write_text(load.configuration(url, port, folder, isolation))
     async with daemon_of(checkout, folder, port, server) as daemon:
         yield daemon

@@ -22,6 +22,8 @@ RunId = NewType("RunId", str)
 TaskInstanceId = NewType("TaskInstanceId", str)
 """A UUID in its usual form: the subject of a try's token, as in Airflow."""
 WatcherName = NewType("WatcherName", str)
+Wake = NewType("Wake", str)
+"""The word of the hint that wakes whoever goes on with what a feature has written."""
 
 LONGEST_PARTITION_KEY: Final = 250
 """The most characters of a partition key, as in Airflow."""

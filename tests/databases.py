@@ -20,6 +20,7 @@ from sqlalchemy import event, insert
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset, database_now, metadata
 from store.errors import ConnectionLost
+from tests import features
 from tests.effort import LONG
 from tests.servers import PostgresServer
 
@@ -51,6 +52,8 @@ async def _migrate(url: str) -> None:
         await migrations.upgrade(database)
 
 
+SORTED_TABLES: Final = [table for table in metadata.sorted_tables if table in features.TABLES]
+TABLE_NAMES: Final = [table.name for table in SORTED_TABLES]
 _SHAPE: Final = """
     SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_attribute), (SELECT count(*) FROM pg_constraint),
         (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_namespace),
@@ -86,7 +89,7 @@ def _emptied(server: PostgresServer, name: str) -> bool:
         )
         if connection.execute(_SHAPE).fetchone() != server.shapes[template]:
             return False
-        tables = [sql.Identifier(table) for table in metadata.tables]
+        tables = [sql.Identifier(table) for table in TABLE_NAMES]
         exist = sql.SQL("SELECT {}").format(
             sql.SQL(", ").join(sql.SQL("EXISTS (SELECT FROM {})").format(table) for table in tables)
         )
@@ -109,10 +112,10 @@ _EMPTY: Final = """
         END LOOP;
         PERFORM setval(format('%I.%I', schemaname, sequencename), 1, false)
             FROM pg_sequences WHERE last_value IS NOT NULL;
-    END $$""".format(",".join(table.name for table in reversed(metadata.sorted_tables)))
+    END $$""".format(",".join(table.name for table in reversed(SORTED_TABLES)))
 
 
-_DELETIONS: Final = [f'DELETE FROM "{table.name}"' for table in reversed(metadata.sorted_tables)]
+_DELETIONS: Final = [f'DELETE FROM "{table.name}"' for table in reversed(SORTED_TABLES)]
 
 
 async def emptied(database: Database) -> Database:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from config.features.kubernetes.settings import DriverPod
-from config.publishing.reference import OF_THE_KERNEL, rewrite
+from config.features.publishing.reference import OF_THE_KERNEL, rewrite
 from config.section import Section
 from watcher.installed import known_settings
 

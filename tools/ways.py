@@ -48,8 +48,8 @@ from rooms import KERNEL, PACKAGES, ROOT, SHARED, room_of  # noqa: E402  only no
 
 from watcher import app  # noqa: E402
 from watcher.cli.commands import load_configuration  # noqa: E402
-from watcher.demo.servers import free_port, running_postgres  # noqa: E402
-from watcher.triggerer.isolation.fork_server import ForkServer  # noqa: E402
+from watcher.features.demo.servers import free_port, running_postgres  # noqa: E402
+from watcher.features.isolation.fork_server import ForkServer  # noqa: E402
 
 PRODUCT: Final = tuple(f"{REPOSITORY}/{package}/" for package in PACKAGES)
 SETTLE: Final = 3.0

@@ -15,6 +15,7 @@ PositionT_contra = TypeVar("PositionT_contra", contravariant=True)
 ItemState: TypeAlias = Literal[
     "reported", "waiting", "before_start", "not_matched", "outside", "missing", "rejected", "unknown"
 ]
+"""The words of the one list of states (docs/states.md) that a trigger can say by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

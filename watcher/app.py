@@ -21,9 +21,11 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
-from store.detection import cleanings
+from store.catalog.catalog_sync import Declared
+from store.features.clean_source import cleanings
 from store.processes.triggerers import ProcessInfo
-from watcher.configuration.declarations import jobs_to_start, planners, steps, submitters, workspace
+from watcher import assembly
+from watcher.configuration.declarations import declared, jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.services import ServiceBuilder, ServiceContext, StartCheck, contained
@@ -31,7 +33,10 @@ from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
 from watcher.feature import Path
+from watcher.features.clean_source.service import build_cleaning
 from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
@@ -40,7 +45,7 @@ from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
 from watcher.host.watchdog import force_shutdown
-from watcher.installed import Installed, feature_tables, installed, naming, resolve
+from watcher.installed import Installed, installed, naming, resolve
 from watcher.operations.room import build_operations
 from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.tries.submissions import Submissions
@@ -52,10 +57,7 @@ from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
 from watcher.submit.base import Addresses, Submitter
-from watcher.triggerer.cleaning.service import build_cleaning
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.triggerer.room import build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
@@ -94,20 +96,20 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
 ) -> DaemonRooms:
-    settings = configuration.settings
-    routers_of(installed(settings.features))  # refuses a route that anybody may call, before anything is there
+    settings, features = configuration.settings, installed(configuration.settings.features)
+    routers_of(features)  # refuses a route that anybody may call, before anything is there
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(
-        open_database(settings, feature_tables(settings), upgrade=options.upgrade)
+        open_database(settings, assembly.feature_tables(features), upgrade=options.upgrade)
     )
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
-    start = await start_configuration(database, configuration, force=options.apply)
-    features = installed(settings.features).configured(settings)
-    checks: Mapping[str, StartCheck] = features.resolved("start_check")
+    declare = partial(declared, features=assembly.declarations(features.features))
+    start = await start_configuration(database, declare(configuration), force=options.apply)
+    checks: Mapping[str, StartCheck] = features.configured(settings).resolved("start_check")
     for name, start_check in checks.items():
         with naming(name):
             await start_check(database, settings, os.environ)
@@ -121,7 +123,7 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = DaemonRooms(host, features, configuration, options, backend, start, listening_socket, fork_server)
+    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server, features, declare)
     return daemon
 
 
@@ -135,13 +137,14 @@ class DaemonRooms:
     """A process's rooms, wired together. `serve` is its whole life."""
 
     host: Host
-    features: Installed
     configuration: Configuration
     options: RunOptions
     backend: BaseStoreBackend
     start: StartedWith
     listening_socket: socket.socket
     fork_server: ForkServer
+    features: Installed
+    declare: Callable[[Configuration], Declared]
 
     def __post_init__(self) -> None:
         host, settings = self.host, self.host.settings
@@ -150,6 +153,7 @@ class DaemonRooms:
         self._on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
+        self._hooks = assembly.event_hooks(self.features.features)
         self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -158,6 +162,7 @@ class DaemonRooms:
         self._scheduling = build_scheduling(
             host,
             self._submissions,
+            self._hooks,
             configuration=self.configuration.hash,
             steps=steps(),
             planners=self._planners,
@@ -197,6 +202,7 @@ class DaemonRooms:
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
                     planners=self._planners,
+                    hooks=self._hooks,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
@@ -221,7 +227,10 @@ class DaemonRooms:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
-        operations = build_operations(self.host, self.backend)
+        features = self.features.features
+        operations = build_operations(
+            self.host, self.backend, assembly.kept_events(features), assembly.chores(features)
+        )
         await self._start_service(workers, "watch on restored backups", operations.backups.run)
         if self._copies is not None:
             await self._start_service(workers, "copying of watermarks", self._copies.run)
@@ -237,6 +246,7 @@ class DaemonRooms:
                 hosted=self._hosted,
                 configuration=self.configuration.hash,
                 clients=clients,
+                hooks=self._hooks,
                 on_watermark=self._on_watermark,
             )
             await self._start_service(workers, "triggerer", self._triggerer.run)
@@ -246,15 +256,20 @@ class DaemonRooms:
 
     def _services_of_features(self) -> Mapping[str, Service]:
         """Build the services that this process runs for features, in the order of the list, each by its name."""
+        used = self.features.configured(self.host.settings)
         context = ServiceContext(
-            host=self.host, installation=self.start.instance, features=self.features, planners=self._planners
+            host=self.host,
+            installation=self.start.instance,
+            features=used,
+            planners=self._planners,
+            hooks=self._hooks,
         )
         scopes = {"process", *self.options.roles}
         services: dict[str, Service] = {}
-        for feature in self.features.features:
+        for feature in used.features:
             for service in (each for each in feature.services if each.scope in scopes):
                 build = partial(_built, service.build, context)
-                if self.features.is_built_in(feature):
+                if used.is_built_in(feature):
                     services[service.name] = build()
                 else:
                     name = f"the service {service.name} of the feature {feature.name}"
@@ -285,6 +300,7 @@ class DaemonRooms:
             self.host,
             hosted=self._hosted,
             clients=clients,
+            tables=assembly.tables(self.features.features),
             on_watermark=self._on_watermark,
             count_cleaned=cleanings.removed_since,
         )
@@ -313,6 +329,7 @@ class DaemonRooms:
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
             load=load_with_plugins,
+            declare=self.declare,
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: hints.relay.send(Hint(what="configuration", names=frozenset({hash_}))),

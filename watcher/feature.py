@@ -63,9 +63,13 @@ class Feature:
     """[`store.database.feature_tables.UpgradeTables`] Brings its tables `x_<name>_…` to `tables_version`, under the upgrade's lock."""
     tables_version: int = 0
     keeps_events: Path | None = None
-    """[`Select`] of the ids of events that the clean-up must leave."""
+    """[`Select`] The ids of events that the clean-up must leave, found by an index if one of them is asked for."""
     applies: Path | None = None
     """[`store.catalog.catalog_sync.Applies`] What it writes in the transaction that applies a configuration."""
+    declares: Path | None = None
+    """[`watcher.configuration.declarations.Declares`] The same, made of the configuration that is applied."""
+    chores: Path | None = None
+    """[`Sequence[store.processes.cleanup.Chore]`] What the clean-up does for it, some of it at a time."""
     after_events: Path | None = None
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from config.errors import UnknownClass
 from config.models.settings import KnownSettings, Settings, SettingsPart
@@ -18,9 +18,6 @@ from store.errors import StoreError
 from watcher.errors import FeatureUnusable, StartRefused
 from watcher.feature import CONTRACT, OPEN, Feature, Path
 from watcher.features import BUILT_IN
-
-if TYPE_CHECKING:
-    from store.database.feature_tables import FeatureTables
 
 ENTRY_POINTS: Final = "asset_watcher.features"
 """The group in which a distribution names its features: the name, and the dotted path of the `Feature`."""
@@ -189,21 +186,6 @@ def naming(name: str) -> Iterator[None]:
         raise FeatureUnusable(
             f"the feature {name} has failed ({reason}); correct it, or take it out of settings.features"
         ) from error
-
-
-def feature_tables(settings: Settings) -> Sequence[FeatureTables]:
-    """Return the tables of the features of other distributions, as an upgrade of the database needs them.
-
-    Raises `FeatureUnusable` for one that cannot be imported.
-    """
-    others = installed(settings.features).of_others
-    upgrades = others.resolved("upgrade")
-    if not upgrades:
-        return ()
-    from store.database.feature_tables import FeatureTables  # noqa: PLC0415  with all tables, which few commands need
-
-    versions = {each.name: each.tables_version for each in others.features}
-    return [FeatureTables(feature=name, version=versions[name], upgrade=made) for name, made in upgrades.items()]
 
 
 def known_settings(features: Sequence[str]) -> KnownSettings:

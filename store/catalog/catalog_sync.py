@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Protocol
 
 from sqlalchemy import (
     Column,
@@ -26,17 +26,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour, watcher_assets
-from store.catalog.neighbour import DeclaredForward
+from store.catalog import dropped_events, edges_of_jobs, watcher_assets
 from store.database import configuration_lock
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
     asset,
     asset_alias,
+    asset_interest,
     database_now,
     job,
-    partition_group,
     watcher,
 )
 from store.errors import Conflict
@@ -96,6 +95,40 @@ class DeclaredJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AppliedCatalog:
+    """What the kernel has written of a configuration, for the features that write after it."""
+
+    asset_ids: Mapping[str, int]
+    """The ids of the configured assets, by name."""
+    jobs: Mapping[str, JobDefinition]
+    """The configured jobs."""
+    jobs_before: Mapping[str, JobDefinition]
+    """All jobs that were known before, with their definitions of that time, also those that are not configured any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppliedFeature:
+    """What a feature made of a configuration."""
+
+    interest: Collection[int] = ()
+    """The ids of the assets in the transactions of whose events the feature takes part from now on."""
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Numbers by job that the audit keeps, under words of the feature's."""
+
+
+NOTHING_APPLIED: Final = AppliedFeature()
+
+
+class Applies(Protocol):
+    """What a feature writes of a configuration, in the transaction that applies it: into its own tables.
+
+    Nobody appends events meanwhile. Jobs, their edges and their queues are as configured; the watchers' rows are not yet.
+    """
+
+    async def __call__(self, connection: AsyncConnection, applied: AppliedCatalog, /) -> AppliedFeature: ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class Declared:
     """A whole configuration, as far as the database mirrors it."""
 
@@ -105,9 +138,8 @@ class Declared:
     jobs: Sequence[DeclaredJob]
     aliases: Mapping[str, str] = field(default_factory=dict)
     """The groups of the aliases, by name."""
-    forwards: Sequence[DeclaredForward] = ()
-    listens: Collection[str] = ()
-    """The assets of Airflow's whose events are read."""
+    features: Mapping[str, Applies] = field(default_factory=dict)
+    """What features have to write of it, by their names, in the order in which they do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +148,10 @@ class Applied:
 
     asset_ids: Mapping[str, int]
     dequeued: int
-    earlier: Mapping[str, int]
-    """How many events of its assets were stored before a job was first seen, by job: with `catchup` it gets them."""
     kept: Mapping[str, int]
     """How many queued events each job's schedule does not wait for, without jobs that have none. They go with the next run."""
+    counts: Mapping[str, Mapping[str, int]]
+    """Further numbers by job, which features have counted, by their words."""
 
 
 async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
@@ -133,7 +165,7 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
-    new = await _apply_jobs(connection, declared.jobs)
+    before = await _apply_jobs(connection, declared.jobs)
     for role, table in ASSET_EDGES.items():
         edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
         await edges_of_jobs.apply(connection, table, edges)
@@ -142,11 +174,35 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
         await edges_of_jobs.apply(connection, table, edges)
     await edges_of_jobs.mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
-    earlier = await catchups.begin(connection, {j.dag_id: j.definition for j in declared.jobs if j.dag_id in new})
     kept = await dropped_events.kept(connection)
-    await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
+    jobs = {j.dag_id: j.definition for j in declared.jobs}
+    catalog = AppliedCatalog(asset_ids=asset_ids, jobs=jobs, jobs_before=before)
+    counts = await _apply_features(connection, declared.features, catalog)
     await _apply_watchers(connection, declared.watchers, asset_ids)
-    return Applied(asset_ids=asset_ids, dequeued=dequeued, earlier=earlier, kept=kept)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept, counts=counts)
+
+
+async def _apply_features(
+    connection: AsyncConnection, features: Mapping[str, Applies], catalog: AppliedCatalog
+) -> Mapping[str, Mapping[str, int]]:
+    """Let features write what concerns them, and keep in which assets they are interested; return what they counted.
+
+    The interest of a feature that this process does not have stays, for a process that has it.
+    """
+    i = asset_interest.c
+    configured: set[tuple[int, str]] = set()
+    counts: dict[str, Mapping[str, int]] = {}
+    for name, apply_feature in features.items():
+        applied = await apply_feature(connection, catalog)
+        configured |= {(asset_id, name) for asset_id in applied.interest}
+        counts |= applied.counts
+    rows = await connection.execute(select(i.asset_id, i.feature).where(i.feature.in_(features)))
+    present = {(row.asset_id, row.feature) for row in rows}
+    for asset_id, name in sorted(present - configured):
+        await connection.execute(delete(asset_interest).where(i.asset_id == asset_id, i.feature == name))
+    if new := [{"asset_id": asset_id, "feature": name} for asset_id, name in sorted(configured - present)]:
+        await connection.execute(insert(asset_interest), new)
+    return counts
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -230,26 +286,17 @@ async def _apply_watchers(
     await watcher_assets.apply(connection, further)
 
 
-async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:
-    """Mirror the jobs; return those that were never seen before."""
-    await _forget_groups(connection, declared)
+async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Mapping[str, JobDefinition]:
+    """Mirror the jobs; return the definitions of those that were known before."""
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
-    created = await _mirror(connection, job.c.dag_id, rows, new=new, changed=changed, gone=changed)
+    before = await _mirror(connection, job.c.dag_id, rows, new=new, changed=changed, gone=changed)
     taken_out = and_(job.c.cron.is_(None), job.c.clock.is_not(None))  # if it comes back, its clock begins anew
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
-    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
+    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id not in before]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
-    return created
-
-
-async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
-    """Delete the groups of jobs that group by other parts of partition keys from now on."""
-    by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
-    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
-    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
-        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
+    return {dag_id: row["definition"] for dag_id, row in before.items()}
 
 
 async def _mirror(
@@ -260,8 +307,8 @@ async def _mirror(
     new: Insert,
     changed: Update,
     gone: Update,
-) -> Collection[str]:
-    """Insert what is missing, update what differs, deactivate what is no longer configured; return what was missing."""
+) -> Mapping[str, RowMapping]:
+    """Insert what is missing, update what differs, deactivate what is no longer configured; return what was there."""
     rows = await connection.execute(select(key.table).order_by(key))
     present = {row[key]: row for row in rows.mappings()}
     missing = [{key.name: name, **values} for name, values in configured.items() if name not in present]
@@ -272,7 +319,7 @@ async def _mirror(
     await _update_each(connection, key, differing, changed)
     left = [name for name, row in present.items() if name not in configured and row["active"]]
     await connection.execute(gone.where(key.in_(left)).values(active=False))
-    return configured.keys() - present.keys()
+    return present
 
 
 async def _update_each(

@@ -6,7 +6,7 @@ them, and a test asks every table for its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final, TypeAlias, TypeVar
@@ -17,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 T = TypeVar("T")
 LIFECYCLE: Final = "lifecycle"
 """The key of a table's declaration in `Table.info`."""
+FEATURE: Final = "feature"
+"""The key of the feature whose table it is; None: the kernel's."""
 
 
 class RowOwner(StrEnum):
@@ -135,25 +137,29 @@ def lifecycle_of(table: Table) -> Lifecycle:
     return declared
 
 
-def renamed(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table, str, T]]:
-    """Yield the tables, with column and rule, that declare a rename of this kind, in the order of their declaration."""
-    for table in tables.values():
+def renamed(tables: Iterable[Table], kind: type[T]) -> Iterator[tuple[Table, str, T]]:
+    """Yield the tables, with column and rule, that declare a rename of this kind, in the order given."""
+    for table in tables:
         for column, rule in lifecycle_of(table).names.items():
             if isinstance(rule, kind):
                 yield table, column, rule
 
 
-def retained(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table, T]]:
-    """Yield the tables, with the rule, that declare a retention of this kind, in the order of their declaration."""
-    for table in tables.values():
+def retained(tables: Iterable[Table], kind: type[T]) -> Iterator[tuple[Table, T]]:
+    """Yield the tables, with the rule, that declare a retention of this kind, in the order given."""
+    for table in tables:
         for rule in lifecycle_of(table).kept:
             if isinstance(rule, kind):
                 yield table, rule
 
 
 async def delete_whole(connection: AsyncConnection, table: Table, which: ColumnElement[bool]) -> None:
-    """Delete rows of a table, and before them the rows that are declared to be deleted with them."""
-    for other, rule in retained(table.metadata.tables, DeletedWith):
+    """Delete rows of a table of the kernel, and before them the rows that are declared to be deleted with them.
+
+    Rows of features that belong to them are deleted by the database.
+    """
+    kernel = [each for each in table.metadata.tables.values() if each.info[FEATURE] is None]
+    for other, rule in retained(kernel, DeletedWith):
         if rule.table == table.name and not rule.by_database:
             parents = select(*(table.c[name] for name in rule.columns.values())).where(which)
             own: list[ColumnElement[object]] = [other.c[name] for name in rule.columns]

@@ -6,7 +6,7 @@ big integers and decimals come back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import (
@@ -31,6 +31,7 @@ from sqlalchemy.types import TypeDecorator
 
 from store.database import access, column_types, tables
 from store.database.lifecycle import (
+    FEATURE,
     DeletedWith,
     Follows,
     HandedOver,
@@ -426,87 +427,11 @@ asset_event = table(
     sqlite_autoincrement=True,
 )
 
-cleaning = table(  # events whose files are to be moved or deleted once every job has loaded them
-    "cleaning",
-    Lifecycle(
-        owner=RowOwner.WATCHER,
-        kept=(_deleted_with("asset_event", event_id="id", by_database=True),),
-        names={"watcher": Follows()},
-    ),
-    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("watcher", NAME, nullable=False),
-    Column("owed", Text, nullable=False),  # JSON: the jobs that got the event in the transaction that stored it
-    Column("state", String(16), nullable=False),  # waiting | staying | done
-    Column("reason", String(16)),  # why its files wait or stay
-    Column("due_at", UtcDateTime),  # when its watcher's host looks at it next; null: never
-    Column("passes", Integer, nullable=False, server_default="0"),  # how often all its files were gone through
-    Column("next_file", Integer, nullable=False, server_default="0"),  # the next place in `files`
-    Column("files", Text),  # JSON: the numbers of the files that this pass goes through; null: all
-    Column("staying", Text, nullable=False, server_default="{}"),  # JSON: by number, why a file of this pass stays
-    Column("working", Text),  # JSON: the files in hand, and how far they have come; null: none
-    Column("removed", Integer, nullable=False, server_default="0"),  # how many files were moved or deleted
-    Index("ix_cleaning_watcher_due_at", "watcher", "due_at"),
-)
-
-asset_forward = table(  # the assets whose events go to Airflow, as configured
-    "asset_forward",
+asset_interest = table(  # the features that take part in the transactions of an asset's events
+    "asset_interest",
     Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
-    Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
-    Column("with_partition_key", Boolean, nullable=False, server_default=false()),
-)
-
-outbox = table(  # messages to other systems, written in the transaction that gave the reason
-    "outbox",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
-    Column("id", BIG_ID, primary_key=True, autoincrement=True),
-    Column("destination", String(64), nullable=False),
-    Column("lane", NAME, nullable=False),  # what is sent in order within the destination
-    Column("message_id", NAME),  # the same for all retries; null: the event's
-    Column("asset_event_id", ForeignKey("asset_event.id"), index=True),
-    Column("body", Text),  # JSON; null: the event's
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("first_attempt_at", UtcDateTime),
-    Column("attempt_at", UtcDateTime),  # the last attempt, while its outcome is unknown
-    Column("not_before", UtcDateTime),  # the next attempt waits until then
-    Column("refused", Boolean, nullable=False, server_default=false()),  # the last response said that it is wrong
-    Column("error", Text),
-    Index("ix_outbox_destination_lane_id", "destination", "lane", "id"),
-    sqlite_autoincrement=True,
-)
-
-alert = table(  # what was seen by which rule of `settings.alerts`
-    "alert",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
-    Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
-    Column("rule", String(64), nullable=False),
-    Column("alert", String(32), nullable=False),
-    Column("subject", Text, nullable=False),  # JSON
-    Column("message", Text, nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("is_fired", Boolean, nullable=False, server_default=false()),  # its message was handed over
-)
-
-listen_position = table(  # how far the events of one of Airflow's assets were read
-    "listen_position",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
-    Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
-    Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
-)
-
-listen_seen = table(  # Airflow's events that were read and may be read again
-    "listen_seen",
-    Lifecycle(
-        owner=RowOwner.INSTALLATION,
-        kept=(
-            RemovedBy(function="store.detection.listening.advance"),
-            _deleted_with("listen_position", source="source", by_database=True),
-        ),
-    ),
-    Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
-    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, primary_key=True),  # ids start again in a new database
+    Column("feature", String(64), primary_key=True),
 )
 
 asset_alias_event = table(  # the events that came through the alias
@@ -531,6 +456,9 @@ job = table(
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
+    Column(
+        "unrecorded_to", BigInteger, nullable=False, server_default="0"
+    ),  # what became of older events may be unrecorded
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -597,28 +525,6 @@ queued_event = table(
     Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
 )
 
-partition_group = table(  # a group of events, by their partition keys, of which a job has had a run
-    "partition_group",
-    Lifecycle(
-        owner=RowOwner.JOB,
-        kept=(_APPLYING, KeptForEver(reason="What a job has had a run of stays complete.")),
-        names=_DAG_ID,
-    ),
-    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
-    Column("key", PARTITION_KEY, primary_key=True),  # the key of its runs; '': they have none
-    Column("rest_to", BigInteger),  # queued events of the group up to this one are decided: their runs follow at once
-    Column("rest_completed_by", BigInteger),
-)
-
-catchup = table(  # the stored events that a new job still has to get, while its step is open
-    "catchup",
-    Lifecycle(owner=RowOwner.JOB, kept=(RemovedBy(function="store.catalog.catchups.end"),), names=_DAG_ID),
-    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
-    Column("at_event", BigInteger, nullable=False),  # the last one that it has got
-    Column("to_event", BigInteger, nullable=False),  # the last one that it is to get
-    Column("assets", Text, nullable=False),  # JSON: the ids of the assets of its schedule when it was first seen
-)
-
 dropped_event = (
     table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
         "dropped_event",
@@ -626,47 +532,20 @@ dropped_event = (
             owner=RowOwner.JOB,
             kept=(
                 _deleted_with("asset_event", event_id="id", by_database=True),
-                RemovedBy(function="store.runs.replays.advance"),
+                RemovedBy(function="store.features.replay.replays.advance"),
             ),
             names=_DAG_ID,
         ),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
-        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("reason", String(32), nullable=False),  # as in `store.catalog.dropped_events`
         Column("actor", NAME),  # who took it off the queue; null: nobody did
         Column("dropped_at", UtcDateTime, nullable=False),
-    )
-)
-
-GOES_ON: Final = text("finished_at IS NULL")
-
-replay = (
-    table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
-        "replay",
-        Lifecycle(
-            owner=RowOwner.JOB,
-            kept=(KeptForEver(reason="It says who had which events of a job replayed, and what came of it."),),
-            names={**_DAG_ID, **_ASSET_ID},
-        ),
-        Column("id", BIG_ID, primary_key=True, autoincrement=True),
-        Column("dag_id", ForeignKey("job.dag_id"), nullable=False, index=True),
-        Column("asset_id", ForeignKey("asset.id")),  # null: all assets of the job's schedule
-        Column("partition_key", PARTITION_KEY),  # null: any key, and none
-        Column("from_at", UtcDateTime, nullable=False),
-        Column("to_at", UtcDateTime, nullable=False),  # exclusive
-        Column("include_dropped", Boolean, nullable=False),
-        Column("expected_count", BigInteger, nullable=False),
-        Column("last_event", BigInteger, nullable=False),  # the boundary: later events and runs have no part in it
-        Column("last_run", BigInteger, nullable=False),
-        Column("at_event", BigInteger, nullable=False, server_default="0"),  # how far it has come
-        Column("at_run", BigInteger, nullable=False, server_default="0"),
-        Column("queued_events", BigInteger, nullable=False, server_default="0"),
-        Column("cleared_runs", BigInteger, nullable=False, server_default="0"),
-        Column("actor", NAME, nullable=False),
-        Column("created_at", UtcDateTime, nullable=False),
-        Column("finished_at", UtcDateTime),
-        Index("ix_replay_open", "dag_id", postgresql_where=GOES_ON, sqlite_where=GOES_ON),
-        sqlite_autoincrement=True,
+        Column(
+            "outcome", String(16)
+        ),  # dropped, or what its run made of it: loaded | failed; null: nobody knows any more
+        Column("run_id", NAME),  # the run that is gone
+        Column("ended_at", UtcDateTime),  # when that run ended
     )
 )
 
@@ -828,3 +707,8 @@ setting = table(
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+
+def kernel_tables() -> Sequence[Table]:
+    """Return the tables without those of features, in the order of their declaration."""
+    return [each for each in metadata.tables.values() if each.info[FEATURE] is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Integer, MetaData, String, Table
 from sqlalchemy.schema import SchemaItem
 
-from store.database.lifecycle import LIFECYCLE, Lifecycle
+from store.database.lifecycle import FEATURE, LIFECYCLE, Lifecycle
 
 metadata = MetaData(
     naming_convention={
@@ -20,6 +20,13 @@ NAME = String(250)
 UUID = String(36)
 
 
-def table(name: str, lifecycle: Lifecycle, *parts: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
-    """Declare a table."""
-    return Table(name, metadata, *parts, info={LIFECYCLE: lifecycle}, sqlite_autoincrement=sqlite_autoincrement)
+def table(
+    name: str,
+    lifecycle: Lifecycle,
+    *parts: SchemaItem,
+    sqlite_autoincrement: bool = False,
+    feature: str | None = None,
+) -> Table:
+    """Declare a table, of the kernel or of a feature. What is done with a feature's depends on a list, not on the declaration."""
+    info = {LIFECYCLE: lifecycle, FEATURE: feature}
+    return Table(name, metadata, *parts, info=info, sqlite_autoincrement=sqlite_autoincrement)

@@ -11,7 +11,7 @@ from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, true, updat
 from store.database import configuration_lock
 from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, positions
+from store.detection import events, interest, positions
 from store.detection.positions import NewPosition
 from store.references import UNDECIDED
 from store.state import statements
@@ -62,16 +62,16 @@ def queue_and_write() -> Select[Any]:
     in_order = select(watcher.c.name, watcher.c.asset_id).where(this, after_edges).order_by(watcher.c.name)
     mine = in_order.with_for_update(key_share=True).cte("mine")
     seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
-    due = outbox.forwarding("postgresql").cte("message")
-    messages = select(func.count().label("messages")).select_from(due).subquery()
+    interested = interest.interested()
     watchers, asset_ids = func.array_agg(mine.c.name), func.array_agg(mine.c.asset_id)
     places = select(watchers.label("watchers"), asset_ids.label("asset_ids")).subquery()
-    joined = messages.join(places, true()).outerjoin(woken, true())
+    joined = interested.join(places, true()).outerjoin(woken, true())
     answer = (
         woken.c.asset_id,
         woken.c.dag_ids,
         woken.c.filtered,
-        messages.c.messages,
+        interested.c.interesting,
+        interested.c.features,
         places.c.watchers,
         places.c.asset_ids,
     )

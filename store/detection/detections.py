@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -16,11 +15,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now, watcher, watcher_asset
-from store.detection import cleanings, commit_statements, events, filters, position_rows, positions, rejections, rewind
+from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
+from store.detection.interest import NOBODY, EventHooks, EventOrigin, Interest, interest_of
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost, StoreError, no_asset
+from store.keys import Wake
 from store.scopes import Writer
 from store.state import statements
 from store.state.attributed import AttributedEntries
@@ -40,8 +41,6 @@ class Detection:
     """Items that are rejected from here on, because they cannot be reported."""
     settled: Sequence[Rejection] = ()
     """Items that are no longer rejected."""
-    cleaned_after: timedelta | None = None
-    """How long the files of its events stay at least before they are moved or deleted. None: they stay."""
     ends_undo: str | None = None
     """Why the last rewind cannot be undone once this is committed; None: it can be, if it could be before."""
 
@@ -79,14 +78,11 @@ class Detection:
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """The result of a commit.
-
-    It names the position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages.
-    """
+    """The result of a commit: the position as it is held now, the jobs that got queue rows, and whom to wake besides."""
 
     held: HeldPosition
     dag_ids: frozenset[str]
-    fills_outbox: bool = False
+    wakes: frozenset[Wake] = NOBODY
 
 
 Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
@@ -94,19 +90,19 @@ Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | Non
 
 
 async def commit(
-    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool = False
+    connection: AsyncConnection, detections: Sequence[Detection], hooks: EventHooks, *, skip_locked: bool = False
 ) -> Sequence[Answer]:
-    """Write detections of different watchers in the caller's transaction, and answer each.
+    """Write detections of different watchers in the caller's transaction, and answer each. `hooks` take part in it.
 
     PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then
     none can be committed. SQLite omits a detection that is refused, unless it is the only one; and it may answer only
     the first ones, if writing takes long: the others were not begun.
     """
     if connection.dialect.name == "postgresql":
-        return await _commit_postgresql(connection, detections, skip_locked=skip_locked)
+        return await _commit_postgresql(connection, detections, hooks, skip_locked=skip_locked)
     if len(detections) == 1:
-        return [await _commit_sqlite(connection, detections[0])]
-    return await _commit_in_savepoints(connection, detections)
+        return [await _commit_sqlite(connection, detections[0], hooks)]
+    return await _commit_in_savepoints(connection, detections, hooks)
 
 
 async def keep(connection: AsyncConnection, held: HeldPosition, position: NewPosition) -> HeldPosition:
@@ -151,13 +147,15 @@ _FURTHER: Final = select(watcher_asset.c.asset_id).where(
 _ENTRIES: Final = AttributedEntries("sqlite")
 
 
-async def _commit_in_savepoints(connection: AsyncConnection, detections: Sequence[Detection]) -> Sequence[Answer]:
+async def _commit_in_savepoints(
+    connection: AsyncConnection, detections: Sequence[Detection], hooks: EventHooks
+) -> Sequence[Answer]:
     answers: list[Answer] = []
     until = monotonic() + LONGEST_WRITING
     for detection in detections:
         try:
             async with connection.begin_nested():
-                answers.append(await _commit_sqlite(connection, detection))
+                answers.append(await _commit_sqlite(connection, detection, hooks))
         except (IntegrityError, StoreError) as refused:
             answers.append(refused)
         if monotonic() > until:
@@ -165,7 +163,9 @@ async def _commit_in_savepoints(connection: AsyncConnection, detections: Sequenc
     return answers
 
 
-async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> Committed | PositionLost:
+async def _commit_sqlite(
+    connection: AsyncConnection, detection: Detection, hooks: EventHooks
+) -> Committed | PositionLost:
     """Commit one detection. SQLite has one writer: nothing is locked, and each statement sees everything."""
     held = detection.held
     parameters = positions.parameters(held, detection.position)
@@ -174,23 +174,22 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
         return _lost(held)
     await position_rows.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
     await _change_beside(connection, detection)
-    appended = await events.append(connection, detection.events)
-    await _record_cleanings(connection, [detection], [event_id for event_id, _ in appended.rows])
+    appended = await events.append(connection, detection.events, origin=EventOrigin.DETECTION, hooks=hooks)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
         configured = (await connection.execute(_SEE, {"b_watcher": held.watcher})).scalar_one_or_none()
         _refuse_moved(detection, configured)
     held = replace(held, version=version)
-    return Committed(held=held, dag_ids=appended.dag_ids, fills_outbox=appended.fills_outbox)
+    return Committed(held=held, dag_ids=appended.dag_ids, wakes=appended.wakes)
 
 
 async def _commit_postgresql(
-    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
+    connection: AsyncConnection, detections: Sequence[Detection], hooks: EventHooks, *, skip_locked: bool
 ) -> Sequence[Answer]:
     """Commit by two statements, each a chain of parts that wait for one another.
 
     The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and
-    stores the events. The second sees what was committed during these waits.
+    stores the events. The second sees what was committed during these waits. After both, the features do their part.
     """
     moved = await _advance_and_store(connection, detections, skip_locked=skip_locked)
     written = [each for each in detections if each.held.watcher in moved.versions]
@@ -199,8 +198,11 @@ async def _commit_postgresql(
     for each in written:
         await _change_beside(connection, each)
     woken = await _queue_and_write(connection, written, moved.event_ids)
-    await _record_cleanings(connection, written, moved.event_ids)
-    committed = {each.held.watcher: _committed(each, moved.versions[each.held.watcher], woken) for each in written}
+    new = (event.asset_id for each in written for event in each.events)
+    added = zip(sorted(moved.event_ids), new, strict=True)  # ids are given in the order of the events
+    wakes = await hooks.run(connection, EventOrigin.DETECTION, added, woken.interest)
+    versions = moved.versions
+    committed = {each.held.watcher: _committed(each, versions[each.held.watcher], woken, wakes) for each in written}
     return [committed.get(each.held.watcher, None if skip_locked else _lost(each.held)) for each in detections]
 
 
@@ -227,12 +229,12 @@ async def _advance_and_store(
     return _Moved(versions=versions, event_ids=first.ids or ())
 
 
-def _committed(detection: Detection, version: int, woken: _Woken) -> Committed:
+def _committed(detection: Detection, version: int, woken: _Woken, wakes: frozenset[Wake]) -> Committed:
     """What a detection came to. Raises `StoreError` if its watcher was applied under another asset."""
     _refuse_moved(detection, woken.asset_ids.get(detection.held.watcher))
     dag_ids = frozenset().union(*(woken.dag_ids.get(asset_id, ()) for asset_id in detection.event_assets))
     held = replace(detection.held, version=version)
-    return Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
+    return Committed(held=held, dag_ids=dag_ids, wakes=wakes)
 
 
 async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
@@ -246,21 +248,12 @@ async def _change_beside(connection: AsyncConnection, detection: Detection) -> N
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
 
 
-async def _record_cleanings(
-    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
-) -> None:
-    """Record which jobs got the events whose files are to be moved or deleted, after their queue rows were decided."""
-    for each in written:
-        if each.cleaned_after is not None and each.events:
-            await cleanings.record(connection, each.held.watcher, event_ids, each.cleaned_after)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Woken:
-    """The jobs that got queue rows, by asset; whether the outbox got messages; the watchers' assets as applied."""
+    """The jobs that got queue rows, by asset; the features that are interested; the watchers' assets as applied."""
 
     dag_ids: Mapping[int, frozenset[str]]
-    outbox: bool
+    interest: Interest
     asset_ids: Mapping[str, int]
 
 
@@ -269,11 +262,12 @@ async def _queue_and_write(
 ) -> _Woken:
     """Send the second statement, for the detections whose positions moved."""
     if not written:
-        return _Woken(dag_ids={}, outbox=False, asset_ids={})
+        return _Woken(dag_ids={}, interest={}, asset_ids={})
     seen = [each.held.watcher for each in written if each.events]
     parameters = {
         **commit_statements.columns("written", [each.row for each in written]),
         "b_ids": event_ids,
+        "b_assets": sorted({asset_id for each in written for asset_id in each.event_assets}),
         "b_seen": seen,
     }
     woken = (await connection.execute(commit_statements.queue_and_write(), parameters)).all()
@@ -285,4 +279,5 @@ async def _queue_and_write(
         if row.asset_id is not None
     }
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
-    return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0, asset_ids=asset_ids)
+    interest = interest_of(woken[0].interesting, woken[0].features)
+    return _Woken(dag_ids=dag_ids, interest=interest, asset_ids=asset_ids)

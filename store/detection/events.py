@@ -6,17 +6,18 @@ before: see `store.catalog.aliases` for what "before" means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     ColumnElement,
     FromClause,
+    Row,
     Select,
     TableValuedAlias,
     bindparam,
@@ -24,7 +25,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    literal_column,
     select,
     text,
     true,
@@ -44,8 +44,10 @@ from store.database.schema import (
     job_schedule_asset,
     queued_event,
 )
-from store.detection import filters, outbox
+from store.detection import filters, interest
+from store.detection.interest import EventHooks, EventOrigin, Interest
 from store.detection.sketches import NO_NAMES
+from store.keys import Wake
 from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c
@@ -102,66 +104,84 @@ class NewEvent:
 class AppendedEvents:
     """New events, and who has work now.
 
-    `rows` has ids and times in the order given, `dag_ids` the jobs that got queue rows; `fills_outbox`: the outbox got
-    messages.
+    `rows` has ids and times in the order given, `dag_ids` the jobs that got queue rows; `wakes`: whom to wake besides.
     """
 
     rows: Sequence[tuple[int, datetime]]
     dag_ids: frozenset[str]
-    fills_outbox: bool = False
+    wakes: frozenset[Wake] = interest.NOBODY
 
 
-async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> AppendedEvents:
-    """Store events in the order given, with a queue row for every job and a message for every receiver.
+class EventRow(NamedTuple):
+    """The place of a stored event."""
 
-    Without `forward` they go to jobs only, because they came from the receiver. A caller that locked an asset has taken
-    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the
-    events: an event goes to associations that were committed before it.
+    id: int
+    timestamp: datetime
+    asset_id: int
+
+
+async def append(
+    connection: AsyncConnection, events: Sequence[NewEvent], *, origin: EventOrigin, hooks: EventHooks
+) -> AppendedEvents:
+    """Store events in the order given, with a queue row for every job, and let the features do their part.
+
+    A caller that locked an asset has taken `configuration_lock.share` before that. The queue rows are made by a later
+    statement than the events: an event goes to associations that were committed before it.
     """
     if not events:
         return AppendedEvents(rows=(), dag_ids=frozenset())
-    if connection.dialect.name == "postgresql":
+    is_postgresql = connection.dialect.name == "postgresql"
+    if is_postgresql:
         inserted = (await connection.execute(_INSERT_ARRAYS, parameters(events))).all()
     else:
         inserted = (await connection.execute(_INSERT_ROWS, [vars(event) for event in events])).all()
-        forward = forward and any(row.forwarded for row in inserted)
-    return await queue_and_forward(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
+    rows = sorted(EventRow(row.id, row.timestamp, row.asset_id) for row in inserted)
+    texts = {} if is_postgresql else {row.asset_id: row.features for row in inserted}
+    known = {asset_id: features for asset_id, text in texts.items() if (features := json.loads(text))}
+    return await queue_all(connection, rows, known, origin=origin, hooks=hooks)
 
 
-async def queue_and_forward(
-    connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True
+async def queue_all(
+    connection: AsyncConnection, rows: Sequence[EventRow], known: Interest, *, origin: EventOrigin, hooks: EventHooks
 ) -> AppendedEvents:
-    """Make the queue rows and messages of events that an earlier statement of this transaction stored."""
-    rows = sorted(stored)
-    dialect = connection.dialect.name
+    """Make the queue rows of events that an earlier statement of this transaction stored, and let the features do their part.
+
+    `known` is the interest in their assets on SQLite; PostgreSQL reads it beside the queue rows.
+    """
     dag_ids: set[str] = set()
-    fills_outbox = False
-    for some in chunks([event_id for event_id, _ in rows]):
-        ids = {"b_ids": list(some)}
-        if dialect == "postgresql" and forward:
-            due = (await connection.execute(_queueing_and_forwarding(), ids)).all()
-            fills_outbox |= due[0].messages > 0
-        else:
-            due = (await connection.execute(queue(dialect), ids)).all()
-            if forward:
-                await connection.execute(outbox.forwarding("sqlite"), ids)
-                fills_outbox = True
+    interested = dict(known)
+    for some in chunks(sorted(rows)):
+        ids = [row.id for row in some]
+        due, of_these = await _queue(connection, ids, {row.asset_id for row in some})
+        interested |= of_these
         dag_ids.update(row.dag_id for row in due if row.dag_id is not None and row.satisfies != UNDECIDED)
         if any(row.satisfies == UNDECIDED for row in due):
-            dag_ids.update(dag_id for dag_id, _ in await filters.decide(connection, some))
-    return AppendedEvents(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
+            dag_ids.update(dag_id for dag_id, _ in await filters.decide(connection, ids))
+    wakes = await hooks.run(connection, origin, ((row.id, row.asset_id) for row in rows), interested)
+    return AppendedEvents(
+        rows=[(row.id, row.timestamp) for row in sorted(rows)], dag_ids=frozenset(dag_ids), wakes=wakes
+    )
+
+
+async def _queue(
+    connection: AsyncConnection, ids: Sequence[int], asset_ids: Collection[int]
+) -> tuple[Sequence[Row[*tuple[Any, ...]]], Interest]:
+    if connection.dialect.name == "sqlite":
+        return (await connection.execute(queue("sqlite"), {"b_ids": ids})).all(), {}
+    due = (await connection.execute(_queueing(), {"b_ids": ids, "b_assets": sorted(asset_ids)})).all()
+    return due, interest.interest_of(due[0].interesting, due[0].features)
 
 
 _NAMES: Final = [field.name for field in fields(NewEvent)]
-_IS_FORWARDED: Final = "EXISTS (SELECT 1 FROM asset_forward WHERE asset_forward.asset_id = asset_event.asset_id)"
 _INSERT_ROWS: Final = (
     insert(asset_event)
     .values(timestamp=database_now())
     .returning(
         _e.id,
         _e.timestamp,
-        # SQLite has one writer: nobody starts or stops forwarding before this transaction ends.
-        literal_column(_IS_FORWARDED, Boolean).label("forwarded"),
+        _e.asset_id,
+        # SQLite has one writer: nobody begins or ends to be interested before this transaction ends.
+        interest.OF_EACH_EVENT.label("features"),
         sort_by_parameter_order=True,
     )
 )
@@ -184,22 +204,21 @@ def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> Retur
     source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
     if only is not None:
         source = source.where(only)
-    return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp)
+    return insert(asset_event).from_select(names, source).returning(_e.id, _e.timestamp, _e.asset_id)
 
 
 _INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
 
 
 @cache
-def _queueing_and_forwarding() -> Select[Any]:
-    """Return PostgreSQL's statement that makes queue rows and messages of the events `b_ids`.
+def _queueing() -> Select[Any]:
+    """Return PostgreSQL's statement that makes queue rows of the events `b_ids`.
 
-    It returns at least one row, with the number of messages.
+    It returns at least one row, with the interest in the assets `b_assets`.
     """
-    queued, due = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("message")
-    messages = select(func.count().label("messages")).select_from(due).subquery()
-    columns = (queued.c.dag_id, queued.c.satisfies, messages.c.messages)
-    return select(*columns).select_from(messages.outerjoin(queued, true()))
+    queued, interested = queue("postgresql").cte("queued"), interest.interested()
+    columns = (queued.c.dag_id, queued.c.satisfies, interested.c.interesting, interested.c.features)
+    return select(*columns).select_from(interested.outerjoin(queued, true()))
 
 
 @cache

@@ -8,7 +8,7 @@ watcher's name and its position's version. So an old name keeps its row, with th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from store.database.schema import (
     UNDO_SUFFIX,
     asset_event,
     database_now,
-    metadata,
     triggerer,
     watcher,
     watcher_position,
@@ -136,7 +135,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
 
 def _handed_over(table: Table) -> tuple[str, ...]:
     """Return the columns that a rename of a watcher hands over to the row of the new name."""
-    return next(rule.columns for each, _, rule in renamed(metadata.tables, HandedOver) if each is table)
+    return next(rule.columns for _, _, rule in renamed([table], HandedOver))
 
 
 _MOVED: Final = _handed_over(watcher_position)
@@ -153,13 +152,13 @@ class Renamed:
     old_asset_id: int | None
 
 
-async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) -> Renamed:
+async def rename(connection: AsyncConnection, old: str, new: str, tables: Iterable[Table]) -> Renamed:
     """Move everything of `old` to `new`, and whether people have paused it. Raises `NotFound`, `Conflict`.
 
-    What moves is declared by the tables. A triggerer that has just begun with `new` loses its next commit and reads the
+    What moves is declared by the `tables`. A triggerer that has just begun with `new` loses its next commit and reads the
     moved position.
     """
-    p = watcher_position.c
+    p, dialect = watcher_position.c, connection.dialect.name
     lives = exists().where(triggerer.c.id == p.owner, triggerer.c.expires_at > database_now()).label("lives")
     both = (
         select(watcher_position, lives)
@@ -177,7 +176,7 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
     emptied = update(watcher_position).where(p.watcher == old)
     nothing = {**dict.fromkeys(_MOVED), "format": FIRST_FORMAT}
     await connection.execute(emptied.values(owner=None, epoch=epoch, **nothing))
-    for table, column, rule in renamed(metadata.tables, Follows):
+    for table, column, rule in renamed(tables, Follows):
         name = table.c[column]
         for suffix in rule.suffixes:
             await connection.execute(delete(table).where(name == new + suffix))

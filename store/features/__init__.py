@@ -1,0 +1,1 @@
+"""What features keep in the metadata database, each in a folder of its name."""

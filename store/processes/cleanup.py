@@ -9,10 +9,10 @@ clean-ups from working at the same time, however either ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
     Column,
@@ -39,10 +39,8 @@ from store.database.schema import (
     asset_event,
     asset_store,
     asset_store_history,
-    catchup,
     execution_answer,
-    metadata,
-    outbox,
+    kernel_tables,
     queued_event,
     run,
     run_asset_event,
@@ -108,17 +106,43 @@ def batch_size(configured: int, dialect: str) -> int:
     return SQLITE_BATCH if dialect == "sqlite" else configured or POSTGRESQL_BATCH
 
 
-async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
-    """Return all sweeps that tables declare, by the database's clock; runs come before the events that they keep."""
+KeptEvents: TypeAlias = Sequence[Select[Any]]
+"""Ids of events that stay however old they are, each a SELECT of one column that a feature needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chore:
+    """What the clean-up does for a feature besides removing rows: `some` does a part of it and returns how much, 0 at its end.
+
+    One clean-up does at most about `most`. `event` is the log's word for what was done.
+    """
+
+    event: str
+    some: Callable[[AsyncConnection], Awaitable[int]]
+    most: int
+
+
+async def sweeps(database: Database, retention: Retention, kept: KeptEvents) -> Sequence[Sweep]:
+    """Return all sweeps that tables declare, by the database's clock; runs come before the events that they keep.
+
+    The `kept` events stay besides those that queues and runs refer to.
+    """
     async with database.reading() as connection:
         now = await now_of(connection)
-    declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(metadata.tables, Swept)}
+    declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(kernel_tables(), Swept)}
     prepared: list[Sweep] = []
     for name, prepare in _SWEEPS.items():
         table, horizon = declared[name]
         if (before := retention.before(horizon, now)) is not None:
             prepared.append(prepare(name, table, before))
-    return prepared
+    return [_without(sweep, kept) if sweep.table is asset_event else sweep for sweep in prepared]
+
+
+def _without(sweep: Sweep, kept: KeptEvents) -> Sweep:
+    """Leave events alone. Each of the selections is asked about one event at a time, so that its index answers."""
+    named = [selection.subquery(f"kept_{number}") for number, selection in enumerate(kept)]
+    is_kept = [exists().where(events.c[0] == asset_event.c.id) for events in named]
+    return replace(sweep, condition=and_(sweep.condition, *(~condition for condition in is_kept)))
 
 
 async def acquire(connection: AsyncConnection, dialect: str) -> bool:
@@ -199,13 +223,11 @@ def _old_history(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _old_events(name: str, table: Table, before: datetime) -> Sweep:
-    """Remove old events, except those that a queue, a kept run or the outbox still refers to, or that a new job is to get."""
+    """Remove old events, except those that a queue or a kept run still refers to."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
-    due = exists().where(outbox.c.asset_event_id == e.id)
-    catches_up = select(func.min(catchup.c.at_event)).scalar_subquery()
-    old = and_(e.timestamp < before, e.id <= func.coalesce(catches_up, e.id), ~waits, ~consumed, ~due)
+    old = and_(e.timestamp < before, ~waits, ~consumed)
     return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 
 

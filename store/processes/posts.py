@@ -16,7 +16,8 @@ from store.database.schema import asset, asset_event, database_now
 from store.database.schema import audit as audit_table
 from store.detection import event_lists, events
 from store.detection.event_lists import StoredEvent
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents, EventRow, NewEvent
+from store.detection.interest import EventHooks, EventOrigin
 from store.errors import NotFound
 from store.processes import audit
 
@@ -32,11 +33,11 @@ class EventPost:
 
 
 async def store_all(
-    connection: AsyncConnection, posts: Sequence[EventPost]
+    connection: AsyncConnection, posts: Sequence[EventPost], hooks: EventHooks
 ) -> tuple[AppendedEvents, Sequence[StoredEvent | NotFound]]:
-    """Store the events of active assets in order, with queue rows, messages and audit; answer each post."""
+    """Store the events of active assets in order, with queue rows and audit, and answer each post. `hooks` take part in it."""
     store = _store_postgresql if connection.dialect.name == "postgresql" else _store_sqlite
-    appended, stored, rows = await store(connection, posts)
+    appended, stored, rows = await store(connection, posts, hooks)
     assets = {row.id: row for row in rows}
     return appended, [_answer(post.new, assets.get(post.new.asset_id), stored) for post in posts]
 
@@ -46,22 +47,24 @@ _Stored: TypeAlias = Mapping[str, tuple[int, datetime]]
 
 
 async def _store_postgresql(
-    connection: AsyncConnection, posts: Sequence[EventPost]
+    connection: AsyncConnection, posts: Sequence[EventPost], hooks: EventHooks
 ) -> tuple[AppendedEvents, _Stored, Sequence[Row[*tuple[Any, ...]]]]:
     given = {**events.parameters([post.new for post in posts]), "new_write_id": [post.write_id for post in posts]}
     rows = (await connection.execute(_storing_and_recording(), given)).all()
-    stored = {row.trace_id: (row.event_id, row.timestamp) for row in rows if row.event_id is not None}
-    return await events.queue_and_forward(connection, [*stored.values()]), stored, rows
+    new = {row.trace_id: EventRow(row.event_id, row.timestamp, row.id) for row in rows if row.event_id is not None}
+    appended = await events.queue_all(connection, [*new.values()], {}, origin=EventOrigin.POST, hooks=hooks)
+    return appended, {trace_id: (row.id, row.timestamp) for trace_id, row in new.items()}, rows
 
 
 async def _store_sqlite(
-    connection: AsyncConnection, posts: Sequence[EventPost]
+    connection: AsyncConnection, posts: Sequence[EventPost], hooks: EventHooks
 ) -> tuple[AppendedEvents, _Stored, Sequence[Row[*tuple[Any, ...]]]]:
     ids = {post.new.asset_id for post in posts}
     rows = (await connection.execute(event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(ids)))).all()
     names = {row.id: row.name for row in rows if row.active}
     accepted = [post for post in posts if post.new.asset_id in names]
-    appended = await events.append(connection, [post.new for post in accepted])
+    new = [post.new for post in accepted]
+    appended = await events.append(connection, new, origin=EventOrigin.POST, hooks=hooks)
     stored = {post.new.trace_id: row for post, row in zip(accepted, appended.rows, strict=True)}
     await audit.record_all(connection, [_entry(post, names, stored) for post in accepted])
     return appended, stored, rows
@@ -90,7 +93,7 @@ def _storing_and_recording() -> Select[Any]:
     posted = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("posted_asset")
     is_active = new.c.asset_id.in_(select(posted.c.id).where(posted.c.active))
     insertion = events.insertion(new, only=and_(configuration_lock.shared(), is_active))
-    event = insertion.returning(asset_event.c.asset_id, asset_event.c.trace_id).cte("event")
+    event = insertion.returning(asset_event.c.trace_id).cte("event")
     entry = {
         "actor": new.c.source_actor,
         "action": literal(_ACTION),

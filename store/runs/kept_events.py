@@ -88,7 +88,9 @@ async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: in
 
 async def take_off(connection: AsyncConnection, dag_id: str, *, actor: str) -> int:
     """Take these events off the locked queue, so that no run will consume them; return how many."""
-    return await dropped_events.take_off(connection, await _kept(connection, dag_id), reason="deleted", actor=actor)
+    return await dropped_events.take_off(
+        connection, await _kept(connection, dag_id), reason=dropped_events.DELETED, actor=actor
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

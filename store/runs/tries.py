@@ -25,6 +25,7 @@ from store.database.schema import (
 )
 from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
+from store.detection.interest import EventHooks, EventOrigin
 from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef
 from store.runs import bad_records as bad_records_of_runs
@@ -275,7 +276,9 @@ async def _set_running(connection: AsyncConnection, ref: TryRef) -> None:
     )
 
 
-async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, run: RunRow) -> AppendedEvents:
+async def emit_outlet_events(
+    connection: AsyncConnection, instance: TaskInstanceKey, run: RunRow, hooks: EventHooks
+) -> AppendedEvents:
     """Append one event without extra for each asset among the job's outlets as configured now; aliases get none.
 
     It is called in the transaction that records the task instance's success, whose row is locked.
@@ -297,4 +300,4 @@ async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstance
         )
         for asset_id in outlets
     ]
-    return await events.append(connection, new)
+    return await events.append(connection, new, origin=EventOrigin.JOB, hooks=hooks)

@@ -24,8 +24,8 @@ from tests.unit.submit.fixtures import new_try, switchboard
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import workspace
 from tests.unit.submit.test_pod_wrapper import Renewals
+from watcher.features.kubernetes.options import KubernetesOptions
 from watcher.submit.base import Submission, Submitter
-from watcher.submit.kubernetes.options import KubernetesOptions
 
 __all__ = ["new_try", "switchboard"]
 

@@ -19,26 +19,28 @@ from ruamel.yaml import YAML
 from sqlalchemy import select
 
 from config.errors import ConfigurationInvalid
+from config.features.publishing.json_schema import json_schema
 from config.models import Configuration
-from config.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
+from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.contract.sources import PLUGINS, NoticeBoard
+from tests.features import DECLARATIONS
 from watcher.configuration.declarations import declared, jobs_to_start
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
 from watcher.features.isolation.opening import open_isolation
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted, open_trigger
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -127,7 +129,7 @@ def test_jobs_get_what_the_connection_hands_to_them(configuration: Configuration
 async def triggerer(
     configuration: Configuration, database: Database, watchers: Mapping[str, Hosted], process_id: str
 ) -> AsyncIterator[None]:
-    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     async with open_sources(configuration, open_isolation) as clients, anyio.create_task_group() as tasks:
 
         def supervise(watcher: Hosted) -> Supervisor:
@@ -159,7 +161,7 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
 ) -> None:
     imported = "notice_board" in sys.modules
     async with database.transaction() as connection:
-        applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
+        applied = await catalog_sync.apply(connection, declared(configuration, DECLARATIONS), database.dialect)
     watchers = hosted(configuration, applied.asset_ids)
     number = 0
     for life in range(3):

@@ -19,12 +19,13 @@ import pytest
 from sqlalchemy import select
 
 from store.database import Database, sqlite_url
-from store.database.schema import asset, asset_event, outbox
+from store.database.schema import asset, asset_event
+from store.features.airflow.tables import outbox
 from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(4, 100)

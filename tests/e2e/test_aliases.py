@@ -10,9 +10,9 @@ import httpx
 from tests.e2e.watching import processes_that_mention
 from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
-from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 CONFIGURATION = """
 version: 1

@@ -19,10 +19,10 @@ import pytest
 from tests.e2e.watching import processes_that_mention
 from tests.effort import LONG, PATIENCE
 from tests.pages import not_activated, run_block
-from watcher.demo.command import World, correct, demo_world, result_of, settled
-from watcher.demo.counting import get
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.setting import JOBS
+from watcher.features.demo.command import World, correct, demo_world, result_of, settled
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.setting import JOBS
 
 pytestmark = [pytest.mark.service, pytest.mark.spark, pytest.mark.slow]
 

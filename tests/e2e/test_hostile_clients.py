@@ -21,8 +21,8 @@ from store.database import Database, sqlite_url
 from store.runs import runs, tries
 from tests.effort import PATIENCE
 from tests.service.queued_tasks import queued_task_of
-from watcher.demo.daemon import Daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import Daemon
+from watcher.features.demo.servers import free_port
 from watcher.serving import try_tokens
 
 pytestmark = pytest.mark.slow

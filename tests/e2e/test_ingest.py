@@ -33,9 +33,9 @@ from tests.effort import LONG, PATIENCE
 from tests.iceberg_rest import running_catalog
 from tests.pages import ROOT
 from tests.servers import S3Server, fresh_bucket, running_postgres, running_s3
-from watcher.demo.counting import get
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 

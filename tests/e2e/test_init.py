@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 from watcher.submit.spark.command import SMALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -27,9 +27,9 @@ from anyio.to_thread import run_sync
 from tests.e2e.watching import processes_that_mention
 from tests.effort import PATIENCE, SEED, effort
 from tests.stand_in_spark import stand_in_spark
-from watcher.demo.counting import get
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.servers import free_port
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.processes import signal_tagged
 

@@ -16,9 +16,9 @@ from anyio.to_thread import run_sync
 from tests.e2e.watching import processes_that_mention
 from tests.effort import PATIENCE
 from tests.pages import a_clone, run_block, shell_blocks
-from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -18,8 +18,8 @@ from tests.e2e.test_real_airflow import DAGS, until
 from tests.effort import PATIENCE
 from tests.real_airflow import PASSWORD, USER, Airflow, needs_airflow, running_airflow
 from tests.servers import running_postgres
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.airflow, needs_airflow]
 CONFIGURATION: Final = Template("""\

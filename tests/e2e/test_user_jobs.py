@@ -18,9 +18,9 @@ from pyarrow import dataset
 from ruamel.yaml import YAML
 
 from tests.effort import LONG, PATIENCE, effort
-from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from watcher.submit.kubernetes.manifest import LeaseTimes
-from watcher.submit.kubernetes.submitter import KubernetesPods
+from watcher.features.kubernetes.manifest import LeaseTimes
+from watcher.features.kubernetes.submitter import KubernetesPods
 
 
 class ShortLeases(KubernetesPods):

@@ -18,7 +18,7 @@ from tests.torture.daemons import until
 from tests.torture.pod_faults import Faults
 from tests.torture.pod_world import PodWorld
 from tests.torture.world import engine_beside
-from watcher.submit.kubernetes.manifest import POD_SECURITY, RESTRICTED
+from watcher.features.kubernetes.manifest import POD_SECURITY, RESTRICTED
 
 _TRYS_POD = re.compile("GET [^?]*/pods/(aw-[0-9a-f]{24})$")
 _STRANGERS = {

@@ -22,7 +22,7 @@ from tests.effort import LONG
 from tests.torture.daemons import Daemons, until
 from tests.torture.world import engine_beside
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
-from watcher.submit.kubernetes.manifest import RESTRICTED
+from watcher.features.kubernetes.manifest import RESTRICTED
 
 FINAL = {"success", "failed"}
 JOBS = {

@@ -24,9 +24,9 @@ from tests.databases import both_in_long_form
 from tests.effort import SEED, effort
 from tests.torture.results import Result
 from tests.torture.world import engine_beside
-from watcher.demo.counting import get
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -17,8 +17,8 @@ from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresServer
 from tests.torture.busy import overcommitted
 from tests.torture.results import Result
-from watcher.demo.daemon import Daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import Daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -32,8 +32,8 @@ from tests.torture.object_server import hastened, running_object_server
 from tests.torture.object_writers import NaivePoller, S3Writers, Version, s3_writers
 from tests.torture.results import Result
 from tests.torture.world import Metadata
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.servers import free_port
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]

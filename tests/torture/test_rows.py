@@ -27,9 +27,9 @@ from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.writers import SCHEMA, NaivePoller, Writer
 from tests.torture.busy import overcommitted
 from tests.torture.results import Result
-from watcher.demo.counting import PAGE, get
-from watcher.demo.daemon import Daemon, running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import PAGE, get
+from watcher.features.demo.daemon import Daemon, running_daemon
+from watcher.features.demo.servers import free_port
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]

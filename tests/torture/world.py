@@ -19,7 +19,7 @@ from tests.torture.daemons import Daemons, until
 from tests.torture.results import Tally
 from tests.torture.rhythm import largest_gap
 from tests.torture.sources import Sources
-from watcher.demo.counting import Count, count
+from watcher.features.demo.counting import Count, count
 
 
 class Metadata:

@@ -16,9 +16,10 @@ from triggers.changes.messages import PublishedRelation, RelationColumn, Unsent,
 from triggers.changes.options import ChangesOptions
 from triggers.changes.statements import TYPES_OF_VALUES
 from triggers.errors import SourceChanged
+from triggers.postgres.row_limits import refuse_unreadable
+from triggers.postgres.sql import parts_as_texts
 from triggers.postgres.table.examined_table import ExaminedTable
-from triggers.shared.postgres.row_limits import refuse_unreadable
-from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.sql import primary_key_as_json, quoted, row_as_json
 from triggers.shared.postgres.values import ValueType, parse_all, parse_rows, type_of
 
 Columns: TypeAlias = "tuple[RelationColumn, ...]"

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from triggers.explanations import Explanation, as_json, cannot_tell
 from triggers.options import Bytes, Facts
-from triggers.shared.postgres.options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
+from triggers.postgres.table_options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
 
 _OF_ROWS: Final[KeysOfOthers] = {
     "column": ("id",),

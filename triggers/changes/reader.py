@@ -24,8 +24,8 @@ from triggers.changes.watcher_slot import WatcherSlot
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.partition_keys import LONGEST, KeyedItems
 from triggers.postgres.connection import PostgresClient
+from triggers.postgres.row_limits import HugeRow
 from triggers.postgres.table.examined_table import ExaminedTable
-from triggers.shared.postgres.row_limits import HugeRow
 from triggers.shared.postgres.sql import quoted
 
 MOST_MESSAGES: Final = 50_000

@@ -24,12 +24,12 @@ from anyio.abc import TaskGroup
 from pydantic import Field
 
 from triggers.postgres.catalog.statements import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
+from triggers.postgres.server.address import PostgresAddress
 from triggers.postgres.server.functions import FunctionRights
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.notifications import Notifications
 from triggers.postgres.server.probes import Probes
 from triggers.postgres.server.session import LONGEST, Lane, Session
-from triggers.shared.postgres.address import PostgresAddress
 from triggers.shared.postgres.opener import SessionOpener
 
 SessionT = TypeVar("SessionT", bound=Session)

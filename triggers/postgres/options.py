@@ -14,7 +14,7 @@ from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import Duration, parse_time
-from triggers.shared.postgres.options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
+from triggers.postgres.table_options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
 from triggers.shared.postgres.sql import quoted
 from triggers.shared.postgres.values import LARGEST_ID, SMALLEST_ID
 

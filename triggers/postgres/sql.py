@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final, Protocol
 
+from triggers.partition_keys import LONGEST
 from triggers.shared.postgres.sql import TableName, quoted
 
 NOTIFY_CHANNEL: Final = "asset_watcher"
@@ -45,6 +46,19 @@ SNAPSHOT: Final = (
 
 MOST_COUNTED: Final = 100_000
 """The number at which counting the rows of an attached partition stops."""
+
+
+def parts_as_texts(rows: str, columns: Sequence[str | None]) -> str:
+    """Return an expression for the values of the columns that decide which event a row is in, as PostgreSQL writes them.
+
+    It is null without columns. `rows` is the table, or its name in the statement. A value without a column is null. Longer
+    values than a key may have are cut: they make no key.
+    """
+    if not columns:
+        return "NULL::text[]"
+    most = LONGEST + 1
+    parts = ("NULL::text" if name is None else f"left({rows}.{quoted(name)}::text, {most})" for name in columns)
+    return f"ARRAY[{', '.join(parts)}]"
 
 
 def condition(where: str | None) -> str:

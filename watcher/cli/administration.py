@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.models.settings import Settings
     from triggers.changes.options import ChangesOptions
     from triggers.postgres.connection import PostgresConnection
-    from triggers.shared.postgres.options import TableOptions
+    from triggers.postgres.table_options import TableOptions
     from watcher.operations.cleanup import CleanupProgress
 
 db = group("db", "The metadata database.")
@@ -53,7 +53,8 @@ def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
             for feature, version in left_alone.items()
         ),
     ]
-    show({"schema": "current", "left_alone": left_alone}, lambda: "\n".join(lines))
+    answer = {"schema": "current", **({"left_alone": left_alone} if left_alone else {})}
+    show(answer, lambda: "\n".join(lines))
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
@@ -66,10 +67,11 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 async def _check(settings: Settings) -> Mapping[str, int]:
     """Return the features whose tables nobody uses here, each with their version."""
     from store.database import feature_tables, migrations  # noqa: PLC0415  see watcher.cli
-    from watcher import installed  # noqa: PLC0415
+    from watcher import assembly  # noqa: PLC0415
     from watcher.host.database_address import connections_to_database  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
 
-    tables = installed.feature_tables(settings)
+    tables = assembly.feature_tables(installed(settings.features))
     async with connections_to_database(settings) as database:
         await migrations.check(database, features=tables)
         async with database.reading() as connection:
@@ -119,10 +121,12 @@ def cleanup_task_states(
 
 
 async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher import assembly  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
     from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
     directory = logs_directory(settings)
@@ -132,7 +136,9 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        cleaner = Cleaner(database, backend, settings.home, directory, CleanupLimits.of(settings, batch_size))
+        limits, brought = CleanupLimits.of(settings, batch_size), installed(settings.features).features
+        kept, chores = assembly.kept_events(brought), assembly.chores(brought)
+        cleaner = Cleaner(database, backend, settings.home, directory, limits, kept, chores)
         if dry_run:
             return await cleaner.count()
         from rich.console import Console  # noqa: PLC0415  behind structlog, which imports more where rich is there
@@ -262,7 +268,7 @@ async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list
 
 
 def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, TableOptions]:
-    from triggers.shared.postgres.options import TableOptions  # noqa: PLC0415  see watcher.cli
+    from triggers.postgres.table_options import TableOptions  # noqa: PLC0415  see watcher.cli
 
     watcher = configuration.watchers.get(name)
     if watcher is None:

@@ -25,7 +25,7 @@ from watcher.host.machine import account, url_here
 if TYPE_CHECKING:
     from config.models import Configuration
     from config.models.settings import Settings
-    from watcher.triggerer.isolation.fork_server import ForkServer
+    from watcher.features.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
     Path,

@@ -56,7 +56,7 @@ def run(
     chosen = frozenset(role.strip() for role in roles.split(","))
     if unknown := chosen - set(ROLES):
         raise CommandFailed(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", ExitCode.USAGE)
-    from watcher.triggerer.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
+    from watcher.features.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
     with ForkServer() as fork_server:
         configuration = load_configuration(config, fork_server=fork_server)
@@ -76,7 +76,7 @@ def demo(
     ] = "postgresql",
 ) -> None:
     """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
-    from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
+    from watcher.features.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
     raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
 
@@ -230,7 +230,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
 @daemon.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration. Editors complete from it."""
-    from config.publishing import WRITTEN_SCHEMA  # noqa: PLC0415  see watcher.cli
+    from config.features.publishing import WRITTEN_SCHEMA  # noqa: PLC0415  see watcher.cli
 
     typer.echo(WRITTEN_SCHEMA.read_text(encoding="utf-8"), nl=False)
 

@@ -12,13 +12,15 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
-from store.detection import cleanings
+from store.features.clean_source import cleanings
+from watcher import assembly
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
 from watcher.configuration.declarations import planners
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.features.isolation.opening import open_isolation
 from watcher.host import logs
 from watcher.host.home import make_home
@@ -38,7 +40,6 @@ from watcher.serving.api.context import (
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 
 @asynccontextmanager
@@ -60,13 +61,14 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
 async def _context(
     configuration: Configuration, database: Database, clients: Clients, descriptions: Descriptions
 ) -> ApiContext:
-    settings = configuration.settings
+    settings, features = configuration.settings, installed(configuration.settings.features)
     async with database.reading() as connection:
         asset_ids = await assets.ids_by_name(connection)
     control = Control(  # the next daemon notices what moved, and makes the copies of watermarks
         database=database,
         hosted=hosted(configuration, defaultdict(int, asset_ids)),
         clients=clients,
+        tables=assembly.tables(features.features),
         poll_timeout=settings.triggerer.poll_timeout,
         count_cleaned=cleanings.removed_since,
     )
@@ -75,6 +77,7 @@ async def _context(
         entries=open_backend(settings, database).entries(database),
         logs_directory=logs_directory(settings),
         hint=lambda _hint: None,  # no part of a daemon sleeps here
+        hooks=assembly.event_hooks(features.features),
         sign_in=SignIn(
             secrets=[secrets.token_bytes(64)], auth="none", anonymous=account(), site=Site(hosts={"in-this-process"})
         ),
@@ -85,7 +88,7 @@ async def _context(
             run_retention_days=settings.store.run_retention_days,
         ),
         home=settings.home,
-        features=installed(settings.features),
+        features=features,
         planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),

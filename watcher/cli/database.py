@@ -9,9 +9,10 @@ from typing import Final
 from config.models.settings import Settings
 from store.database import Database, migrations
 from store.processes.file_locks import is_held
+from watcher import assembly
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import lock_path, make_home
-from watcher.installed import feature_tables
+from watcher.installed import installed
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
@@ -20,7 +21,7 @@ OPEN_DEADLINE: Final = 8.0
 @asynccontextmanager
 async def opened_database(settings: Settings, *, upgrade: bool = False) -> AsyncIterator[Database]:
     """Open the metadata database with this program's schema and its features'. Migrates an embedded one that no daemon uses."""
-    url, features = database_url(settings), feature_tables(settings)
+    url, features = database_url(settings), assembly.feature_tables(installed(settings.features))
     embedded = url.get_backend_name() == "sqlite"
     if embedded and settings.database.url is None:
         make_home(settings.home)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from config.features.airflow.settings import AirflowPart
 from config.models import INGEST, Configuration, JobConfig
 from config.models.assets import parts_by_asset
 from config.models.deadlines import DeadlineConfig, ExpectByConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
-from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
-from store.catalog.neighbour import DeclaredForward
+from store.catalog.catalog_sync import Applies, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
 from store.partition_keys import Completeness
 from triggers.base import BaseConnection
@@ -43,10 +41,12 @@ def planners() -> Planners:
     return Planners(by_mode={word: resolve(path)() for word, path in installed().words("planners").items()})
 
 
-def declared(configuration: Configuration) -> Declared:
-    """The part of the configuration that the database mirrors."""
-    airflow = configuration.settings.part(AirflowPart).airflow
-    forwards = {} if airflow is None else airflow.forwards
+Declares: TypeAlias = Callable[[Configuration], Applies]
+"""Returns what a feature writes of a configuration when that is applied."""
+
+
+def declared(configuration: Configuration, features: Mapping[str, Declares]) -> Declared:
+    """The part of the configuration that the database mirrors, with what `features` write of it, by their names."""
     parts = parts_by_asset(configuration.assets)
     return Declared(
         hash=configuration.hash,
@@ -75,11 +75,7 @@ def declared(configuration: Configuration) -> Declared:
         ],
         aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
-        forwards=[
-            DeclaredForward(asset=name, target=forward.asset, with_partition_key=forward.partition_key)
-            for name, forward in forwards.items()
-        ],
-        listens=() if airflow is None else tuple(airflow.listen),
+        features={name: declares(configuration) for name, declares in features.items()},
     )
 
 

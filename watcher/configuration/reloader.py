@@ -24,12 +24,11 @@ from config.errors import ConfigurationInvalid, Problem
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, changes, restart_sentence
 from config.reading.sources import Stamps, folders, stamps
-from store.catalog import assets, catalog_sync, neighbour
+from store.catalog import assets, catalog_sync
 from store.catalog.catalog_sync import Applied, Declared
 from store.database import Database, configuration_lock
 from store.errors import Conflict
-from store.processes import audit, triggerers
-from watcher.configuration.declarations import declared
+from store.processes import audit, installation, triggerers
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused, Result
 from watcher.errors import StartRefused
 from watcher.host.health import Health
@@ -59,14 +58,14 @@ class StartedWith:
     """The id by which other systems know the database."""
 
 
-async def start_configuration(database: Database, configuration: Configuration, *, force: bool) -> StartedWith:
+async def start_configuration(database: Database, declaration: Declared, *, force: bool) -> StartedWith:
     """Apply the configuration of a starting process, if allowed. `force`: also while a process with another one lives."""
 
     async def apply() -> StartedWith:
         async with database.transaction() as connection:
-            applied = await apply_at_start(connection, declared(configuration), force=force)
+            applied = await apply_at_start(connection, declaration, force=force)
             asset_ids = await assets.ids_by_name(connection) if applied is None else applied.asset_ids
-            instance = await neighbour.instance(connection, connection.dialect.name)
+            instance = await installation.instance(connection, connection.dialect.name)
         return StartedWith(asset_ids=defaultdict(int, asset_ids), is_applied=applied is not None, instance=instance)
 
     return await patiently(apply)
@@ -79,7 +78,7 @@ async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, 
         return None
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
     if before not in {None, declaration.hash}:
-        detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept, "earlier": applied.earlier}
+        detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept, **applied.counts}
         await audit.record(connection, "start", "configuration.apply", declaration.hash, detail)
     return applied
 
@@ -95,7 +94,8 @@ class Reloader:
     """Replaces the configuration of a process.
 
     `load` reads the file as at the start, with the environment of the start, and may block; raises `ConfigurationInvalid`.
-    `prepare` makes what tries are started with, or raises `StartRefused`. `adopt` gives the new configuration to the
+    `declare` returns what the database mirrors of a configuration. `prepare` makes what tries are started with, or raises
+    `StartRefused`. `adopt` gives the new configuration to the
     rooms of this process and must not fail. `announce` notifies other processes.
     """
 
@@ -103,6 +103,7 @@ class Reloader:
     database: Database
     lease: timedelta
     load: Callable[[Path], Configuration]
+    declare: Callable[[Configuration], Declared]
     prepare: Callable[[Configuration], Submissions]
     adopt: Callable[[Configuration, ConfigurationChanges, Mapping[str, int], Submissions], Awaitable[None]]
     announce: Callable[[str], None]
@@ -178,7 +179,7 @@ class Reloader:
             await anyio.sleep(self.lease.total_seconds() / 10)
             async with keep_going("configuration.reload_failed"), self._turn:
                 async with self.database.transaction() as connection:
-                    applied = await apply_at_start(connection, declared(self.configuration), force=False)
+                    applied = await apply_at_start(connection, self.declare(self.configuration), force=False)
                 if applied is not None:
                     submissions = self.prepare(self.configuration)
                     await self.adopt(self.configuration, ConfigurationChanges(), applied.asset_ids, submissions)
@@ -225,8 +226,9 @@ class Reloader:
         applied = await self._apply(actor, new, changed)
         await self._adopt(new, changed, applied.asset_ids, submissions)
         self.announce(new.hash)
+        earlier = applied.counts.get("earlier", {})  # events stored before a job was first seen
         catching_up = {dag_id for dag_id, job in new.jobs.items() if job.catches_up}
-        counts = {"dequeued": applied.dequeued, "kept": applied.kept, "earlier": applied.earlier}
+        counts = {"dequeued": applied.dequeued, "kept": applied.kept, **applied.counts}
         log.info("configuration.reloaded", actor=actor, hash=new.hash, **counts, **changed.json)
         return ReloadOutcome(
             result="applied",
@@ -234,8 +236,8 @@ class Reloader:
             changes=changed,
             dequeued=applied.dequeued,
             kept=applied.kept,
-            caught_up={dag_id: events for dag_id, events in applied.earlier.items() if dag_id in catching_up},
-            left_out={dag_id: events for dag_id, events in applied.earlier.items() if dag_id not in catching_up},
+            caught_up={dag_id: events for dag_id, events in earlier.items() if dag_id in catching_up},
+            left_out={dag_id: events for dag_id, events in earlier.items() if dag_id not in catching_up},
         )
 
     async def _read(self) -> Configuration:
@@ -254,12 +256,12 @@ class Reloader:
     async def _apply(self, actor: str, new: Configuration, changed: ConfigurationChanges) -> Applied:
         async def apply() -> Applied:
             async with self.database.transaction() as connection:
-                applied = await catalog_sync.apply(connection, declared(new), self.database.dialect)
+                applied = await catalog_sync.apply(connection, self.declare(new), self.database.dialect)
                 detail = {
                     **changed.json,
                     "dequeued": applied.dequeued,
                     "kept": applied.kept,
-                    "earlier": applied.earlier,
+                    **applied.counts,
                     "hash": new.hash,
                 }
                 await audit.record(connection, actor, "configuration.reload", str(new.file), detail)

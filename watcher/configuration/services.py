@@ -12,6 +12,7 @@ from anyio.abc import TaskStatus
 
 from config.models.settings import Settings
 from store.database import Database
+from store.detection.interest import EventHooks
 from watcher.host.containment import Service, is_cancelled, sentence
 from watcher.host.health import Health
 from watcher.host.room import Host
@@ -28,6 +29,8 @@ class ServiceContext:
     """The id of the metadata database, by which other systems know it."""
     features: Installed
     """The features that have something to do in this process."""
+    hooks: EventHooks
+    """What features do in the transactions of events, for services that append some."""
     planners: Planners
     """The planners of jobs, which the scheduler has, too."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
@@ -19,7 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from store.database import Database
 from store.database.notifications import LONGEST, listening, notify
 from store.errors import StoreError
-from watcher.host.loops import Hint, HintKind, keep_going
+from store.keys import Wake
+from watcher.host.loops import Hint, HintKind, HintWord, keep_going
 
 CHANNEL: Final = "asset_watcher_hints"
 NOT_BEFORE: Final = 0.01
@@ -46,7 +47,7 @@ class HintRelay:
     database: Database
     process_id: str
     deliver: Callable[[Hint], None]
-    _outbox: dict[HintKind, frozenset[str]] = field(default_factory=dict)
+    _outbox: dict[HintWord, frozenset[str]] = field(default_factory=dict)
     _filled: anyio.Event = field(default_factory=anyio.Event)
     _settled: anyio.Event = field(default_factory=anyio.Event)
     _expected: str = ""
@@ -137,7 +138,7 @@ class HintRelay:
             except (OSError, SQLAlchemyError, StoreError) as error:
                 log.warning("hints.not_sent", error=str(error))
 
-    def _text(self, what: HintKind, names: frozenset[str]) -> str:
+    def _text(self, what: HintWord, names: frozenset[str]) -> str:
         hint = {"from": self.process_id, "what": what, "names": sorted(names)}
         text = json.dumps(hint)
         return text if len(text) <= LONGEST else json.dumps({**hint, "names": []})
@@ -150,10 +151,10 @@ class HintExchange:
     relay: HintRelay
     leads: Callable[[], bool]
     """Tells whether this process is the leader, as far as it knows."""
-    _listeners: dict[HintKind, list[Callable[[frozenset[str]], None]]] = field(default_factory=dict)
+    _listeners: dict[HintWord, list[Callable[[frozenset[str]], None]]] = field(default_factory=dict)
     _witnesses: list[Callable[[], None]] = field(default_factory=list)
 
-    def listen(self, what: HintKind, listener: Callable[[frozenset[str]], None]) -> None:
+    def listen(self, what: HintWord, listener: Callable[[frozenset[str]], None]) -> None:
         """Call `listener` with the names of each hint of this kind from now on. No names mean all."""
         self._listeners.setdefault(what, []).append(listener)
 
@@ -166,6 +167,11 @@ class HintExchange:
         self.deliver(hint)
         if hint.what not in {"queues", "outbox"} or not self.leads():
             self.relay.send(hint)
+
+    def wake(self, whom: Collection[Wake]) -> None:
+        """Give the hints that the hooks of a commit asked for."""
+        for what in whom:
+            self.give(Hint(what=what))
 
     def deliver(self, hint: Hint) -> None:
         """Deliver a hint in this process only."""

@@ -13,6 +13,7 @@ import anyio
 import structlog
 
 from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
+from store.keys import Wake
 
 LONGEST_PAUSE: Final = 2.0
 """The longest pause, in seconds, before a retry of what the database interrupted."""
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 
 HintKind: TypeAlias = Literal["queues", "tries", "watchers", "polls", "configuration", "outbox"]
+HintWord: TypeAlias = HintKind | Wake
+"""What a hint is about: a word of the kernel's, or one that a feature's hook has returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,7 @@ class Hint:
     its hash), or the outbox. No names mean all of them, but no polls. A lost hint costs time, never work.
     """
 
-    what: HintKind
+    what: HintWord
     names: frozenset[str] = frozenset()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,7 +14,7 @@ from anyio.abc import TaskStatus
 from config.models.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
-from store.database import Database, migrations
+from store.database import Database, feature_tables, migrations
 from store.database.feature_tables import FeatureTables
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
@@ -40,9 +40,12 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def open_database(
-    settings: Settings, features: Sequence[FeatureTables] = (), *, upgrade: bool
+    settings: Settings, features: Sequence[FeatureTables], *, upgrade: bool
 ) -> AsyncIterator[Database]:
-    """Open the metadata database with this program's schema, and with the tables of these features. An embedded one is locked and migrated here."""
+    """Open the metadata database with this program's schema. An embedded one is locked and migrated here.
+
+    `features` from elsewhere make tables of their own.
+    """
     async with AsyncExitStack() as stack:
         url = database_url(settings)
         if url.get_backend_name() == "sqlite":
@@ -55,7 +58,14 @@ async def open_database(
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database, features))
         await patiently(lambda: migrations.check(database, features=features))
+        if left := await patiently(lambda: _left_alone(database, features)):
+            log.info("database.features_left_alone", features=sorted(left))
         yield database
+
+
+async def _left_alone(database: Database, features: Sequence[FeatureTables]) -> Mapping[str, int]:
+    async with database.reading() as connection:
+        return await feature_tables.left_alone(connection, {each.feature for each in features})
 
 
 async def keep_unfrozen(database: Database, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

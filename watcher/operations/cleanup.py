@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +17,8 @@ from anyio.abc import TaskStatus
 from config.models.settings import Settings
 from store.base import BaseStoreBackend
 from store.database import Database
-from store.detection import item_sketches
 from store.processes import cleanup
-from store.processes.cleanup import Removed, Retention, Sweep
+from store.processes.cleanup import Chore, KeptEvents, Removed, Retention, Sweep
 from store.runs import try_lookup
 from watcher.host.logs import paths
 from watcher.host.loops import keep_going
@@ -27,8 +26,6 @@ from watcher.submit.local.folder import old_folders, remove_folders, try_folder
 
 LONG_BATCH: Final = 0.4
 """Seconds of a batch. The next batch is half as large after a longer one, and twice as large after a much shorter one."""
-MOST_SKETCHES: Final = 100_000
-"""The events of older releases of which one clean-up makes sketches, in some ten seconds."""
 LOG_FILES: Final = "log files"
 TRY_FOLDERS: Final = "folders of tries"
 
@@ -80,6 +77,9 @@ class Cleaner:
     """The home that has the folders of this machine's tries."""
     logs_directory: Path
     limits: CleanupLimits
+    kept: KeptEvents
+    """The events that features need."""
+    chores: Sequence[Chore]
 
     async def run(self, every: timedelta, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Clean up now and then, until cancelled."""
@@ -91,18 +91,19 @@ class Cleaner:
 
     async def count(self) -> Mapping[str, int]:
         """Return how much a clean-up would remove now. Changes nothing."""
-        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention, self.kept)
         counts = {sweep.name: await self._count(sweep) for sweep in sweeps}
         return {**counts, LOG_FILES: len(await self._old_logs()), TRY_FOLDERS: len(await self._old_folders())}
 
     async def clean(self, progress: CleanupProgress = in_the_log) -> Mapping[str, int]:
         """Remove what is past its retention and return the counts. Leaves to another clean-up what that one is removing."""
         started = time.monotonic()
-        sweeps = await cleanup.sweeps(self.database, self.limits.retention)
+        sweeps = await cleanup.sweeps(self.database, self.limits.retention, self.kept)
         counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
         counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
         counts[TRY_FOLDERS] = await anyio.to_thread.run_sync(remove_folders, await self._old_folders())
-        await self._make_sketches()
+        for chore in self.chores:
+            await self._do(chore)
         await self._clean_backend()
         if any(counts.values()):
             removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
@@ -137,16 +138,16 @@ class Cleaner:
                 return None
             return await sweep.remove(connection, size, after, self.database.dialect)
 
-    async def _make_sketches(self) -> None:
-        """Make sketches of events of older releases, until all have one or the rest is left to the next clean-up."""
-        made, some = 0, 1
-        while some and made < MOST_SKETCHES:
+    async def _do(self, chore: Chore) -> None:
+        """Do a chore until nothing is left of it, or the rest is left to the next clean-up."""
+        done, some = 0, 1
+        while some and done < chore.most:
             async with self.database.transaction() as connection:
                 is_mine = await cleanup.acquire(connection, self.database.dialect)
-                some = await item_sketches.make(connection) if is_mine else 0
-            made += some
-        if made:
-            log.info("cleanup.sketches_made", events=made)
+                some = await chore.some(connection) if is_mine else 0
+            done += some
+        if done:
+            log.info(chore.event, events=done)
 
     async def _count(self, sweep: Sweep) -> int:
         async with self.database.reading() as connection:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.base import BaseStoreBackend
+from store.processes.cleanup import Chore, KeptEvents
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
 from watcher.operations.backup_watch import BackupWatch
@@ -19,10 +21,10 @@ class Operations:
     backups: BackupWatch
 
 
-def build_operations(host: Host, backend: BaseStoreBackend) -> Operations:
-    """Build both. `backend` keeps the entries whose time may be past."""
-    logs = logs_directory(host.settings)
+def build_operations(host: Host, backend: BaseStoreBackend, kept: KeptEvents, chores: Sequence[Chore]) -> Operations:
+    """Build both. `backend` keeps the entries whose time may be past; `kept` and `chores` are the features'."""
+    logs, limits = logs_directory(host.settings), CleanupLimits.of(host.settings)
     return Operations(
-        cleaner=Cleaner(host.database, backend, host.settings.home, logs, CleanupLimits.of(host.settings)),
+        cleaner=Cleaner(host.database, backend, host.settings.home, logs, limits, kept, chores),
         backups=BackupWatch(database=host.database, home=host.home, health=host.health),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from store.detection.interest import EventHooks
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
@@ -24,9 +25,18 @@ class Scheduling:
 
 
 def build_scheduling(
-    host: Host, submissions: Submissions, *, configuration: str, steps: Mapping[str, JobStep], planners: Planners
+    host: Host,
+    submissions: Submissions,
+    hooks: EventHooks,
+    *,
+    configuration: str,
+    steps: Mapping[str, JobStep],
+    planners: Planners,
 ) -> Scheduling:
-    """Build both. `configuration` is the hash of the one that `submissions` are from. `steps` and `planners` are the features'."""
+    """Build both. `configuration` is the hash of the one that `submissions` are from; `hooks` are for events of outlets.
+
+    `steps` and `planners` are the features'.
+    """
     scheduler = Scheduler(
         host.database,
         host.leadership,
@@ -48,6 +58,7 @@ def build_scheduling(
         configuration=configuration,
         health=host.health,
         metrics=host.metrics,
+        hooks=hooks,
     )
     host.hints.listen("queues", scheduler.wakeup.set)
     host.hints.listen("tries", dispatcher.wakeup.set)

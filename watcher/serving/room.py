@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from store.detection.interest import EventHooks
 from store.processes.triggerers import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
@@ -45,6 +46,7 @@ class Serving:
     reload: Callable[[str], Awaitable[ReloadOutcome]]
     on_watermark: Callable[[int, str], None]
     planners: Planners
+    hooks: EventHooks
 
     def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
         """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
@@ -55,6 +57,7 @@ class Serving:
             entries=self.entries,
             logs_directory=logs_directory(settings),
             hint=self.host.hints.give,
+            hooks=self.hooks,
             sign_in=SignIn(
                 secrets=self.secrets,
                 auth=settings.api.auth,

@@ -18,9 +18,11 @@ from store.database import Database
 from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
+from store.detection.interest import EventHooks
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.detection.sketches import LIMITLESS, sketch_of
+from store.keys import Wake
 from store.values import check_partition_key, to_json
 from triggers.base import JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
@@ -39,18 +41,19 @@ log = structlog.get_logger()
 class Committer:
     """Commits batches, those of many watchers together: first the position (the fence), then everything that follows from it.
 
-    `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows,
-    `on_outbox` when an event may have to be sent to another system.
+    `hooks` take part in the commits. `on_watermark` is called with each watermark entry that was written, `on_events` with the
+    jobs that got queue rows, `on_wakes` with whom the hooks wake.
     """
 
     database: Database
     metrics: Metrics
+    hooks: EventHooks
     on_events: Callable[[frozenset[str]], None]
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
-    on_outbox: Callable[[], None] = lambda: None
+    on_wakes: Callable[[frozenset[Wake]], None] = lambda _wakes: None
 
     def __post_init__(self) -> None:
-        self._group = GroupCommit(self.database)
+        self._group = GroupCommit(self.database, self.hooks)
         self.log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(
@@ -80,8 +83,8 @@ class Committer:
         self.on_watermark(hosted.asset_id, detection.key)
         if committed.dag_ids:
             self.on_events(committed.dag_ids)
-        if committed.fills_outbox:
-            self.on_outbox()
+        if committed.wakes:
+            self.on_wakes(committed.wakes)
         newest = detection.events[-1].trace_id if events else None
         self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
         for asset, given in groupby(batch.events, key=attrgetter("asset")):
@@ -104,7 +107,6 @@ def _detection(
         events=_events(hosted, held.version + 1, batch.events),
         rejected=as_rejections(batch.rejected),
         settled=as_rejections(batch.settled),
-        cleaned_after=hosted.facts.cleaned_after,
         ends_undo=ends_undo,
     )
 

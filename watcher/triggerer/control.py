@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import structlog
 from anyio.lowlevel import checkpoint
+from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
@@ -106,6 +107,8 @@ class Control:
     database: Database
     hosted: Mapping[str, Hosted]
     clients: Clients
+    tables: Sequence[Table]
+    """The tables whose rows a rename may concern."""
     poll_timeout: timedelta
     hint: Callable[[Hint], None] = field(default=lambda _hint: None)
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
@@ -182,7 +185,7 @@ class Control:
             raise Conflict(f"{old} is still configured; take it out of the configuration first")
         move = _Move(action="watcher.rename", watcher=new, actor=actor, detail={"from": old})
         async with self.database.transaction() as connection:
-            moved = await rewind.rename(connection, old, new, self.database.dialect)
+            moved = await rewind.rename(connection, old, new, self.tables)
             if moved.old_asset_id is not None:
                 await self._write(connection, moved.old_asset_id, old, None, move.writer)
             await self._record(connection, move, moved.watermark)

@@ -22,6 +22,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from store.database import Database
 from store.detection import detections
 from store.detection.detections import Committed, Detection
+from store.detection.interest import EventHooks
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable
 
 MOST_BATCHES: Final = 500
@@ -57,10 +58,11 @@ class _Member:
 
 
 class GroupCommit:
-    """Commits the detections of a process's watchers. Each watcher has at most one under way."""
+    """Commits the detections of a process's watchers. Each watcher has at most one under way. `hooks` take part in the commits."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, hooks: EventHooks) -> None:
         self._database = database
+        self._hooks = hooks
         self._waiting: deque[_Member] = deque()
         self._commits = False
         self._before = 0
@@ -131,7 +133,7 @@ class GroupCommit:
         try:
             async with self._database.transaction() as connection:
                 batches = [member.detection for member in group]
-                answers = await detections.commit(connection, batches, skip_locked=skip_locked)
+                answers = await detections.commit(connection, batches, self._hooks, skip_locked=skip_locked)
                 begun = group[: len(answers)]
                 for member, answer in zip(begun, answers, strict=True):
                     member.answer = answer

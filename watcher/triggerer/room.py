@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import Table
 
 from store.database import Database
+from store.detection.interest import EventHooks
 from store.processes import triggerers
 from watcher.host.health import WatcherReport
 from watcher.host.home import Home
@@ -36,11 +39,13 @@ def build_triggerer(
     hosted: Mapping[str, Hosted],
     configuration: str,
     clients: Clients,
+    hooks: EventHooks,
     on_watermark: Callable[[int, str], None],
 ) -> Triggerer:
     """Build the triggerer of a process. `configuration` is the hash of the one that `hosted` is from.
 
-    `on_watermark` is called with the asset id and key of each watermark entry that was written.
+    `hooks` take part in the commits of detections. `on_watermark` is called with the asset id and key of each watermark entry
+    that was written.
     """
     settings = host.settings.triggerer
     committer = Committer(
@@ -48,7 +53,8 @@ def build_triggerer(
         metrics=host.metrics,
         on_events=lambda dag_ids: host.hints.give(Hint(what="queues", names=dag_ids)),
         on_watermark=on_watermark,
-        on_outbox=lambda: host.hints.give(Hint(what="outbox")),
+        hooks=hooks,
+        on_wakes=host.hints.wake,
     )
 
     def supervise(watcher: Hosted) -> Supervisor:
@@ -85,14 +91,16 @@ def build_control(
     *,
     hosted: Mapping[str, Hosted],
     clients: Clients,
+    tables: Sequence[Table],
     on_watermark: Callable[[int, str], None],
     count_cleaned: CountCleaned,
 ) -> Control:
-    """Build what moves the positions of the watchers `hosted`. `on_watermark`: as of `build_triggerer`."""
+    """Build what moves the positions of the watchers `hosted`, in all `tables`. `on_watermark`: as of `build_triggerer`."""
     return Control(
         database=host.database,
         hosted=hosted,
         clients=clients,
+        tables=tables,
         poll_timeout=host.settings.triggerer.poll_timeout,
         hint=host.hints.give,
         on_watermark=on_watermark,

@@ -6,9 +6,10 @@
 -- locks, in this order, the rows of watcher_position by name, the configuration's advisory lock (shared), the assets
 -- (FOR KEY SHARE), and the advisory locks of the watermarks' keys. It waits for positions that others have locked.
 --
--- The second statement, which sees what these waits let through, makes the queue rows of the jobs, the messages of the
--- outbox, the watermarks' entries with their history, and notes when each watcher had its last event. It locks the
--- edges of jobs (FOR KEY SHARE), then the rows of watcher.
+-- The second statement, which sees what these waits let through, makes the queue rows of the jobs, the watermarks'
+-- entries with their history, and notes when each watcher had its last event. It locks the edges of jobs (FOR KEY
+-- SHARE), then the rows of watcher. It also reads which features are interested in the events' assets; what these send
+-- then is in events_of_features.sql.
 WITH locked AS (SELECT anon_1.watcher AS watcher, anon_1.epoch AS epoch, anon_1.version AS version,
     anon_1.source_identity AS source_identity, anon_1.format AS format, anon_1.state AS state, anon_1.watermark AS
     watermark, anon_1.asset_id AS asset_id, anon_1.key AS key, anon_1.place AS place
@@ -52,7 +53,7 @@ event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_w
       sketch_more_bits, detected_by, place), locked_key
   WHERE anon_2.detected_by = locked_key.watcher
   ORDER BY anon_2.place
-  RETURNING asset_event.id, asset_event.timestamp)
+  RETURNING asset_event.id, asset_event.timestamp, asset_event.asset_id)
 SELECT array_agg(moved.watcher) AS watchers, array_agg(moved.version) AS versions, (SELECT array_agg(locked_key.watcher)
     AS array_agg_1
   FROM locked_key) AS waited, (SELECT array_agg(event.id) AS array_agg_2
@@ -155,20 +156,14 @@ mine AS (SELECT watcher.name AS name, watcher.asset_id AS asset_id
   FOR NO KEY UPDATE),
 seen AS (UPDATE watcher SET last_event_at=clock_timestamp()
   FROM mine
-  WHERE watcher.name = mine.name),
-message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
-  SELECT $18::VARCHAR AS anon_11, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
-      asset_event.event_id AS event_id, clock_timestamp() AS anon_12
-  FROM asset_event
-  JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
-  WHERE asset_event.id = any($14::BIGINT[])
-  ORDER BY asset_event.id
-  RETURNING outbox.id)
-SELECT woken.asset_id, woken.dag_ids, woken.filtered, anon_9.messages, anon_10.watchers, anon_10.asset_ids
-FROM (SELECT count(*) AS messages
-  FROM message) AS anon_9
+  WHERE watcher.name = mine.name)
+SELECT woken.asset_id, woken.dag_ids, woken.filtered, interested.interesting, interested.features, anon_9.watchers,
+    anon_9.asset_ids
+FROM (SELECT array_agg(asset_interest.asset_id) AS interesting, array_agg(asset_interest.feature) AS features
+  FROM asset_interest
+  WHERE asset_interest.asset_id = any($18::BIGINT[])) AS interested
 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids
-  FROM mine) AS anon_10 ON true
+  FROM mine) AS anon_9 ON true
 LEFT OUTER JOIN woken ON true;
 
 -- Plan:
@@ -214,14 +209,9 @@ LEFT OUTER JOIN woken ON true;
 --     Nested Loop
 --       CTE Scan on mine
 --       Index Scan using pk_watcher on watcher
---   CTE message: Insert on outbox
---     Subquery Scan
---       Nested Loop
---         Index Scan using pk_asset_event on asset_event
---         Index Only Scan using pk_asset_forward on asset_forward
 --   Nested Loop
 --     Aggregate
---       CTE Scan on message
+--       Index Only Scan using pk_asset_interest on asset_interest
 --     Aggregate
 --       CTE Scan on mine
 --   CTE Scan on woken

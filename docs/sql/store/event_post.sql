@@ -2,8 +2,8 @@
 -- same time share a transaction.
 --
 -- The first statement takes the configuration's advisory lock (shared) and stores events and audit entries; their
--- foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows and messages of the outbox, and locks the
--- edges of jobs (FOR KEY SHARE).
+-- foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows, reads which features are interested in the
+-- assets, and locks the edges of jobs (FOR KEY SHARE).
 WITH posted_asset AS (SELECT asset.id AS id, asset.name AS name, asset.uri AS uri, asset."group" AS "group", asset.extra
     AS extra, asset.active AS active
   FROM asset
@@ -77,49 +77,37 @@ LEFT OUTER JOIN event ON event.asset_id = posted_asset.id;
 --   CTE Scan on posted_asset
 --   CTE Scan on event
 
-WITH message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
-  SELECT $1::VARCHAR AS anon_2, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
-      asset_event.event_id AS event_id, clock_timestamp() AS anon_3
-  FROM asset_event
-  JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
-  WHERE asset_event.id = any($2::BIGINT[])
-  ORDER BY asset_event.id
-  RETURNING outbox.id),
-queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key, satisfies)
-  SELECT anon_4.dag_id AS dag_id, anon_4.id AS id, anon_4.asset_id AS asset_id, anon_4.timestamp AS timestamp,
-      anon_4.partition_key AS partition_key, anon_4.satisfies AS satisfies
+WITH queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key, satisfies)
+  SELECT anon_1.dag_id AS dag_id, anon_1.id AS id, anon_1.asset_id AS asset_id, anon_1.timestamp AS timestamp,
+      anon_1.partition_key AS partition_key, anon_1.satisfies AS satisfies
   FROM (SELECT job_schedule_asset.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
       asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
-      job_schedule_asset.filtered THEN $3::VARCHAR ELSE $4::VARCHAR END AS satisfies
+      job_schedule_asset.filtered THEN $2::VARCHAR ELSE $3::VARCHAR END AS satisfies
     FROM asset_event
     JOIN job_schedule_asset ON job_schedule_asset.asset_id = asset_event.asset_id
-    WHERE asset_event.id = any($2::BIGINT[])
+    WHERE asset_event.id = any($4::BIGINT[])
     ORDER BY job_schedule_asset.dag_id, job_schedule_asset.asset_id
-    FOR KEY SHARE OF job_schedule_asset) AS anon_4 UNION SELECT anon_5.dag_id AS dag_id, anon_5.id AS id,
-        anon_5.asset_id AS asset_id, anon_5.timestamp AS timestamp, anon_5.partition_key AS partition_key,
-        anon_5.satisfies AS satisfies
+    FOR KEY SHARE OF job_schedule_asset) AS anon_1 UNION SELECT anon_2.dag_id AS dag_id, anon_2.id AS id,
+        anon_2.asset_id AS asset_id, anon_2.timestamp AS timestamp, anon_2.partition_key AS partition_key,
+        anon_2.satisfies AS satisfies
   FROM (SELECT job_schedule_alias.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
       asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
       job_schedule_alias.filtered THEN $5::VARCHAR ELSE $6::VARCHAR END AS satisfies
     FROM asset_event
     JOIN asset_alias_asset ON asset_alias_asset.asset_id = asset_event.asset_id
     JOIN job_schedule_alias ON job_schedule_alias.alias_id = asset_alias_asset.alias_id
-    WHERE asset_event.id = any($2::BIGINT[])
+    WHERE asset_event.id = any($4::BIGINT[])
     ORDER BY job_schedule_alias.dag_id, job_schedule_alias.alias_id
-    FOR KEY SHARE OF job_schedule_alias) AS anon_5
+    FOR KEY SHARE OF job_schedule_alias) AS anon_2
   RETURNING queued_event.dag_id, queued_event.asset_id, queued_event.satisfies)
-SELECT queued.dag_id, queued.satisfies, anon_1.messages
-FROM (SELECT count(*) AS messages
-  FROM message) AS anon_1
+SELECT queued.dag_id, queued.satisfies, interested.interesting, interested.features
+FROM (SELECT array_agg(asset_interest.asset_id) AS interesting, array_agg(asset_interest.feature) AS features
+  FROM asset_interest
+  WHERE asset_interest.asset_id = any($1::BIGINT[])) AS interested
 LEFT OUTER JOIN queued ON true;
 
 -- Plan:
 -- Nested Loop
---   CTE message: Insert on outbox
---     Subquery Scan
---       Nested Loop
---         Index Scan using pk_asset_event on asset_event
---         Index Only Scan using pk_asset_forward on asset_forward
 --   CTE queued: Insert on queued_event
 --     Subquery Scan
 --       Unique
@@ -140,5 +128,5 @@ LEFT OUTER JOIN queued ON true;
 --                       Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
 --                     Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
 --   Aggregate
---     CTE Scan on message
+--     Index Only Scan using pk_asset_interest on asset_interest
 --   CTE Scan on queued

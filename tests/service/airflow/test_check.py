@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from tests.service.airflow.configured import settings
 from tests.stand_in_airflow import StandInAirflow
-from watcher.outbound.airflow import checks
+from watcher.features.airflow import checks
 
 pytestmark = pytest.mark.service
 

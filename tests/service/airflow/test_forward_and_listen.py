@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,23 +16,27 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from config.features.airflow.settings import AirflowSettings
-from store.catalog import catalog_sync, neighbour
+from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
-from store.catalog.neighbour import DeclaredForward
 from store.database import Database
 from store.database.schema import asset_event
-from store.detection import events, outbox
-from store.processes import cleanup
+from store.detection import events
+from store.detection.interest import EventOrigin
+from store.features.airflow import neighbour
+from store.features.airflow.neighbour import DeclaredForward
+from store.features.outbox import outbox
+from store.processes import cleanup, installation
 from store.processes.cleanup import Retention
 from tests.databases import on_both
 from tests.effort import PATIENCE
+from tests.features import HOOKS, KEPT_EVENTS
 from tests.service.airflow.configured import settings
 from tests.service.store.words import event
 from tests.stand_in_airflow import StandInAirflow
+from watcher.features.airflow.neighbour import Neighbour
+from watcher.features.outbox.sender import Sender
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
-from watcher.outbound.airflow.neighbour import Neighbour
-from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"
@@ -49,21 +54,21 @@ class Ours:
     wake: Any = None
 
     async def configure(self, configured: AirflowSettings) -> str:
+        forwards = [
+            DeclaredForward(asset=name, target=each.asset, with_partition_key=each.partition_key)
+            for name, each in configured.forwards.items()
+        ]
         declared = Declared(
             hash="",
             assets=[DeclaredAsset(name=n, uri=f"x-test:{n}", group="", extra="{}") for n in ("orders", "theirs", "b")],
             watchers=[],
             jobs=[],
-            forwards=[
-                DeclaredForward(asset=name, target=each.asset, with_partition_key=each.partition_key)
-                for name, each in configured.forwards.items()
-            ],
-            listens=tuple(configured.listen),
+            features={"airflow": partial(neighbour.apply, forwards=forwards, listens=tuple(configured.listen))},
         )
         async with self.database.transaction() as connection:
             applied = await catalog_sync.apply(connection, declared, self.database.dialect)
             self.asset_ids = dict(applied.asset_ids)
-            return await neighbour.instance(connection, self.database.dialect)
+            return await installation.instance(connection, self.database.dialect)
 
     @asynccontextmanager
     async def running(self, **more: Any) -> AsyncIterator[None]:
@@ -73,7 +78,8 @@ class Ours:
         leader = Leadership(database=self.database, owner=HOME, heartbeat=AGES, lease=AGES, on_taken=lambda: None)
         await leader.campaign()
         common: dict[str, Any] = {"database": self.database, "leadership": leader}
-        part = Neighbour(settings=configured, instance=instance, hint=lambda _hint: None, health=self.health, **common)
+        reading = {"hint": lambda _hint: None, "hooks": HOOKS}
+        part = Neighbour(settings=configured, instance=instance, health=self.health, **reading, **common)
         sender = Sender(destinations=part.destinations, **common)
         self.wake = sender.wake
         async with anyio.create_task_group() as tasks:
@@ -85,7 +91,7 @@ class Ours:
     async def tell(self, name: str, *extras: str, partition_key: str | None = None) -> None:
         async with self.database.transaction() as connection:
             new = [replace(event(self.asset_ids[name], extra), partition_key=partition_key) for extra in extras]
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=HOOKS)
         if self.wake:
             self.wake()
 
@@ -345,7 +351,7 @@ async def test_the_clean_up_keeps_events_that_are_in_the_outbox(ours: Ours) -> N
     await ours.tell("orders", "{}")
     await ours.tell("b", "{}")
     retention = Retention(task_days=0, history_days=0, event_days=0, run_days=0, orphan_days=0)
-    (old,) = [sweep for sweep in await cleanup.sweeps(ours.database, retention) if sweep.name == "events"]
+    (old,) = [sweep for sweep in await cleanup.sweeps(ours.database, retention, KEPT_EVENTS) if sweep.name == "events"]
     async with ours.database.reading() as connection:
         assert await old.count(connection) == 1
     async with ours.running(**FORWARD):

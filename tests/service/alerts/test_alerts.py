@@ -22,9 +22,12 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.database.paging import now_of
-from store.database.schema import alert, asset, job, outbox, queued_event, run
+from store.database.schema import asset, job, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.airflow.tables import outbox
+from store.features.alerts.tables import alert
 from store.keys import ClockDeadline, CronSchedule, JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both, statements_of
@@ -32,14 +35,14 @@ from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
 from watcher.configuration.declarations import planners
+from watcher.features.alerts.delivery import Alerts
+from watcher.features.alerts.evaluator import Evaluator
 from watcher.features.outbox.problems import problems as outbox_problems
+from watcher.features.outbox.sender import Sender
+from watcher.features.problems import reading
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.installed import known_settings
-from watcher.outbound.alerts.delivery import Alerts
-from watcher.outbound.alerts.evaluator import Evaluator
-from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.problems import reading
 from watcher.scheduling.problems.sources import ProblemsLook, read_problems
 
 pytestmark = [pytest.mark.service, on_both]
@@ -358,7 +361,7 @@ async def test_a_missed_deadline_names_the_missing_asset(database: Database, hoo
     async with alerting(database, entry) as world:
         async with database.transaction() as connection:
             new = [NewEvent(asset_id=world.asset_ids["landing"], extra="{}", trace_id="0" * 32, source_actor="test")]
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
         await world.look()
         assert await rows(database, alert) == []
         [row] = await rows(database, queued_event)
@@ -407,7 +410,7 @@ async def test_what_has_not_come_by_its_time_of_the_day_is_late_until_it_comes(d
             # An older run was cleared, and has succeeded now.
             await connection.execute(update(run).where(run.c.run_id == "cleared").values(end_date=now))
             new = [NewEvent(asset_id=world.asset_ids["landing"], extra="{}", trace_id="0" * 32, source_actor="test")]
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
         await world.look()
         await until(lambda: len(hook.bodies) == 4)
         assert [body["state"] for body in hook.bodies] == ["firing", "firing", "resolved", "resolved"]

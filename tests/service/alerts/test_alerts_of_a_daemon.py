@@ -11,8 +11,8 @@ import pytest
 
 from tests.effort import PATIENCE
 from tests.receivers import Hook
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 CONFIGURATION = """

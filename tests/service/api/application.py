@@ -21,6 +21,7 @@ from store.keys import JobDefinition, Role, TryRef
 from store.processes.tokens import digest
 from store.runs import runs, tries, try_lookup
 from store.state.attributed import AttributedEntries
+from tests.features import HOOKS
 from tests.service.api.conformance import Conforming, Document
 from tests.service.queued_tasks import queued_task_of
 from watcher.configuration.declarations import planners
@@ -55,6 +56,7 @@ def make_context(
     configuration_hash: str | None = None,
 ) -> ApiContext:
     return ApiContext(
+        hooks=HOOKS,
         database=database,
         entries=AttributedEntries(database.dialect),
         logs_directory=logs_directory,

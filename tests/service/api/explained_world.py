@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -16,18 +17,23 @@ from pydantic import BaseModel
 from sqlalchemy import update
 
 from store.database import Database
-from store.database.schema import cleaning, run
+from store.database.schema import run
 from store.detection import positions
+from store.detection.interest import NO_HOOKS
+from store.features.clean_source.tables import cleaning
+from store.processes import cleanup
+from store.processes.cleanup import Retention
 from store.runs import queues
+from tests.features import KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
 from triggers.options import facts_of
+from watcher.features.clean_source.decision import PASSES
+from watcher.features.clean_source.service import SourceCleaning
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
-from watcher.triggerer.cleaning.decision import PASSES
-from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control
@@ -51,7 +57,9 @@ class ExplainedWorld:
 
     async def poll(self, name: str) -> None:
         """Poll a watcher to the end of its source, and commit what it finds."""
-        committer = Committer(database=self.database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+        committer = Committer(
+            database=self.database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None
+        )
         hosted = self.hosted[name]
         async with self.database.transaction() as connection:
             loaded = await positions.claim(connection, name, OWNER, self.database.dialect, hosted.trigger.format)
@@ -77,6 +85,16 @@ class ExplainedWorld:
             values = {"state": state, "reason": reason, "bad_records": bad_records}
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
         return run_id
+
+    async def forget_runs(self) -> int:
+        """Let every run have ended long ago, and remove those past their retention; return how many the clean-up removed."""
+        days = {"task_days": 30, "history_days": 90, "event_days": 90, "run_days": 90, "orphan_days": 30}
+        [sweep] = [
+            each for each in await cleanup.sweeps(self.database, Retention(**days), KEPT_EVENTS) if each.name == "runs"
+        ]
+        async with self.database.transaction() as connection:
+            await connection.execute(update(run).values(end_date=LONG_AGO))
+            return (await sweep.remove(connection, 10_000, None, self.database.dialect)).rows
 
     async def clean(self, name: str) -> None:
         """Clean the source of a watcher, as the process that hosts it does, until nothing is left to do."""
@@ -110,16 +128,25 @@ async def bring_forward(database: Database) -> None:
 
 @asynccontextmanager
 async def explained_world(
-    database: Database, triggers: Mapping[str, Configured], scheduled: set[str], logs: Path, **connections: BaseModel
+    database: Database,
+    triggers: Mapping[str, Configured],
+    scheduled: set[str],
+    logs: Path,
+    *,
+    jobs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    **connections: BaseModel,
 ) -> AsyncIterator[ExplainedWorld]:
-    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
+    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type.
+
+    `jobs` are further ones, each with the assets that it waits for, which are all configured.
+    """
     options = {name: trigger.Options.model_validate(given) for name, (trigger, given) in triggers.items()}
     facts = {name: facts_of(each) for name, each in options.items()}
     further = {name: each.further_assets for name, each in facts.items()}
     configured = declared(
-        assets={name: f"x://{name}" for name in (*triggers, *chain.from_iterable(further.values()))},
+        assets={name: f"x://{name}" for name in (*triggers, *chain(*further.values(), *jobs.values()))},
         watchers={name: name for name in triggers},
-        jobs={"load": sorted(scheduled)},
+        jobs={"load": sorted(scheduled), **jobs},
     )
     watchers = [replace(each, further_assets=further[each.name]) for each in configured.watchers]
     ids = (await apply(database, replace(configured, watchers=watchers))).asset_ids
@@ -139,7 +166,7 @@ async def explained_world(
     }
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks)
-        control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
+        control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:
             yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)

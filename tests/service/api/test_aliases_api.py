@@ -14,6 +14,7 @@ from store.catalog import aliases, catalog_sync
 from store.database.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.keys import JobDefinition
 from tests.service.api.application import CONFIGURED, Api, Try, job
 
@@ -205,7 +206,9 @@ async def test_an_event_is_queued_exactly_if_its_association_was_committed_befor
     async def append() -> None:
         async with aliased.database.transaction() as session:
             appending.set()
-            await events.append(session, [NewEvent(asset_id=landing, extra="{}", trace_id="t")])
+            await events.append(
+                session, [NewEvent(asset_id=landing, extra="{}", trace_id="t")], origin=EventOrigin.POST, hooks=NO_HOOKS
+            )
 
     async with anyio.create_task_group() as tasks, aliased.database.transaction() as session:
         await aliases.associate(session, [(landing, alias["id"])], "postgresql")

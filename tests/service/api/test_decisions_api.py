@@ -11,6 +11,7 @@ from store.catalog import catalog_sync
 from store.database import schema
 from store.processes import cleanup
 from store.runs import runs
+from tests.features import KEPT_EVENTS
 from tests.service.api.application import CONFIGURED, Api, Try, claimed, job
 
 RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
@@ -207,7 +208,7 @@ async def test_a_deleted_runs_events_stay_consumed_for_their_retention_and_its_l
 
     async def clean_up() -> None:
         days = {"task_days": 30, "history_days": 30, "event_days": 1, "run_days": 1, "orphan_days": 30}
-        for sweep in await cleanup.sweeps(api.database, cleanup.Retention(**days)):
+        for sweep in await cleanup.sweeps(api.database, cleanup.Retention(**days), KEPT_EVENTS):
             async with api.database.transaction() as connection:
                 await sweep.remove(connection, 100, None, api.database.dialect)
 

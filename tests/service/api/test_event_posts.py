@@ -15,6 +15,7 @@ from store.database import Database
 from store.database.schema import asset_event, audit
 from store.detection.event_lists import StoredEvent
 from store.detection.events import AppendedEvents, NewEvent
+from store.detection.interest import NO_HOOKS
 from store.errors import CommitUnknown, NotFound
 from tests.databases import counted_commits, on_both
 from tests.service.api.application import Api
@@ -77,7 +78,7 @@ async def test_posts_during_a_transaction_are_stored_in_order_by_the_next_one(ap
     with counted_commits(api.database) as commits:
         ends = await outcomes(
             *(
-                posts.store(api.database, woken.append, post((landing, orders)[n % 2], json.dumps({"n": n})))
+                posts.store(api.database, NO_HOOKS, woken.append, post((landing, orders)[n % 2], json.dumps({"n": n})))
                 for n in range(MOST_POSTS)
             )
         )
@@ -94,7 +95,7 @@ async def test_posts_during_a_transaction_are_stored_in_order_by_the_next_one(ap
 async def test_a_post_for_an_unknown_asset_is_refused_and_the_others_are_stored(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
     ends = await outcomes(
-        *(posts.store(api.database, ignore, post(of, "{}")) for of in (landing, 998, landing, 999, 999))
+        *(posts.store(api.database, NO_HOOKS, ignore, post(of, "{}")) for of in (landing, 998, landing, 999, 999))
     )
     assert [type(end) for end in ends] == [StoredEvent, NotFound, StoredEvent, NotFound, NotFound]
     assert "999" in str(ends[4])
@@ -109,7 +110,7 @@ async def test_a_post_that_the_database_refuses_fails_alone(api: Api) -> None:
             await connection.execute(text(statement))
     posts, landing = EventPosts(), api.asset_ids["landing"]
     extras = ['{"n": 1}', '{"n": 2}', '{"n": "poison"}', '{"n": 4}']
-    ends = await outcomes(*(posts.store(api.database, ignore, post(landing, extra)) for extra in extras))
+    ends = await outcomes(*(posts.store(api.database, NO_HOOKS, ignore, post(landing, extra)) for extra in extras))
     assert isinstance(ends.pop(2), DBAPIError)
     assert [type(end) for end in ends] == [StoredEvent] * 3
     assert await stored(api.database) == [extras[0], extras[1], extras[3]]
@@ -124,7 +125,7 @@ async def test_all_posts_of_a_transaction_get_its_unknown_outcome(api: Api, monk
     posts, landing = EventPosts(), api.asset_ids["landing"]
     async with api.database.reading() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
-        ends = await outcomes(*(posts.store(api.database, ignore, post(landing, "{}")) for _ in range(4)))
+        ends = await outcomes(*(posts.store(api.database, NO_HOOKS, ignore, post(landing, "{}")) for _ in range(4)))
     assert [type(end) for end in ends] == [CommitUnknown] * 4
     assert len({id(end) for end in ends}) == 4
 
@@ -135,15 +136,15 @@ async def test_a_post_whose_client_leaves_before_its_turn_is_never_stored(api: A
 
     async def go() -> None:
         with gone:
-            await posts.store(api.database, ignore, post(landing, '{"n": 2}'))
+            await posts.store(api.database, NO_HOOKS, ignore, post(landing, '{"n": 2}'))
 
     async with anyio.create_task_group() as tasks, api.database.transaction() as connection:
         if api.database.dialect == "postgresql":
             await connection.execute(text("LOCK TABLE asset_event"))
-        tasks.start_soon(posts.store, api.database, ignore, post(landing, '{"n": 1}'))
+        tasks.start_soon(posts.store, api.database, NO_HOOKS, ignore, post(landing, '{"n": 1}'))
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(go)
-        tasks.start_soon(posts.store, api.database, ignore, post(landing, '{"n": 3}'))
+        tasks.start_soon(posts.store, api.database, NO_HOOKS, ignore, post(landing, '{"n": 3}'))
         await anyio.wait_all_tasks_blocked()
         gone.cancel()
     assert await stored(api.database) == ['{"n": 1}', '{"n": 3}']
@@ -154,8 +155,10 @@ async def test_the_size_of_a_transaction_is_limited(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
     large = json.dumps({"n": "x" * (MOST_CHARACTERS * 2 // 3)})
     with counted_commits(api.database) as commits:
-        await outcomes(*(posts.store(api.database, ignore, post(landing, large)) for _ in range(4)))
+        await outcomes(*(posts.store(api.database, NO_HOOKS, ignore, post(landing, large)) for _ in range(4)))
     assert len(commits) == 4
     with counted_commits(api.database) as commits:
-        await outcomes(*(posts.store(api.database, ignore, post(landing, "{}")) for _ in range(2 * MOST_POSTS + 1)))
+        await outcomes(
+            *(posts.store(api.database, NO_HOOKS, ignore, post(landing, "{}")) for _ in range(2 * MOST_POSTS + 1))
+        )
     assert len(commits) == 3

@@ -20,6 +20,7 @@ import pytest
 from store.processes import tokens
 from tests.databases import on_both
 from tests.effort import LONG, SEED, effort
+from tests.features import TABLES
 from tests.service.api.application import Api, adapted, claimed
 from tests.service.api.served import served
 from watcher.serving.api.context import ApiContext
@@ -79,7 +80,9 @@ async def looking(api: Api) -> AsyncIterator[ApiContext]:
     """Return the context of a process that hosts no watcher but can move positions."""
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks)
-        control = Control(database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30))
+        control = Control(
+            tables=TABLES, database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30)
+        )
         yield adapted(api.context, control=control, auth="tokens")
         tasks.cancel_scope.cancel()
 

@@ -10,6 +10,7 @@ import pytest
 
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.values import to_json
 from tests.servers import PostgresDatabase
 from tests.service.api.application import Api
@@ -130,7 +131,7 @@ async def as_the_api_answers(api: Api, host: TinyHost) -> list[Any]:
         for event in host.committed.events
     ]
     async with api.database.transaction() as connection:
-        await events.append(connection, new)
+        await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
     answered = (await api.get("/api/v2/assets/events"))["asset_events"]
     return [row for event in answered for row in event["extra"]["rows"]]
 

@@ -28,12 +28,14 @@ from store.database.paging import PageRequest
 from store.database.schema import asset_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, startable, tries
 from tests import loopback
 from tests.effort import PATIENCE
+from tests.features import DECLARATIONS
 from tests.service.api.application import make_context
 from watcher import app as daemon
 from watcher.cli import configuration as commands_of_configuration
@@ -80,7 +82,7 @@ def configuration(tmp_path: Path) -> Path:
 async def _apply(path: Path) -> None:
     loaded = load(path, vocabulary(), {})
     async with opened_database(loaded.settings) as database, database.transaction() as session:
-        await catalog_sync.apply(session, declared(loaded), database.dialect)
+        await catalog_sync.apply(session, declared(loaded, DECLARATIONS), database.dialect)
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ async def _two_events(path: Path) -> None:
             NewEvent(asset_id=asset_id, extra=f'{{"n": {n}}}', trace_id="0" * 32, source_watcher="inbox_files")
             for n in range(2)
         ]
-        (older, _), _ = (await events.append(session, new)).rows
+        (older, _), _ = (await events.append(session, new, origin=EventOrigin.POST, hooks=NO_HOOKS)).rows
         yesterday = datetime.now(UTC) - timedelta(days=1)
         await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 

@@ -17,8 +17,8 @@ from typer.main import get_command
 from tests.effort import PATIENCE
 from watcher.cli.app import app
 from watcher.cli.program import commands
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 CONFIGURATION: Final = """
 version: 1

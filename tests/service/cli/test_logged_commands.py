@@ -16,6 +16,7 @@ from config.reading.loader import load
 from store.catalog import catalog_sync
 from store.database.schema import watcher_position
 from store.detection import positions
+from tests.features import DECLARATIONS
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.logged import logged_database
 from watcher.cli.app import app
@@ -157,6 +158,6 @@ def test_a_rewind_leads_to_now_and_is_final(watcher: Watcher, configuration: Pat
 async def stand_at(configuration: Path, state: str) -> None:
     loaded = load(configuration, vocabulary(), {})
     async with opened_database(loaded.settings) as database, database.transaction() as session:
-        await catalog_sync.apply(session, declared(loaded), database.dialect)
+        await catalog_sync.apply(session, declared(loaded, DECLARATIONS), database.dialect)
         await positions.claim(session, "orders_log", "somebody", database.dialect)
         await session.execute(update(watcher_position).values(state=state, watermark='{"up_to": "0/10"}', owner=None))

@@ -18,6 +18,7 @@ from store.catalog import catalog_sync
 from store.database import Database, sqlite_url
 from store.database.schema import asset_store_history, watcher_position
 from store.detection import positions
+from tests.features import DECLARATIONS
 from triggers.hosting import UNRESOLVED
 from watcher.cli.app import app
 from watcher.configuration.declarations import declared
@@ -48,7 +49,7 @@ def configuration(tmp_path) -> Path:
 async def apply(path: Path, database: Path) -> None:
     """Leave the database as a daemon does that never polled."""
     async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
-        await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
+        await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ), DECLARATIONS), opened.dialect)
         await positions.claim(session, "inbox_files", "somebody", opened.dialect)
         await positions.release(session, "somebody")
 

@@ -16,6 +16,7 @@ from config.reading.loader import load
 from store.catalog import catalog_sync
 from store.database.schema import watcher_position
 from store.detection import positions
+from tests.features import DECLARATIONS
 from tests.servers import PostgresDatabase
 from watcher.cli.app import app
 from watcher.cli.database import opened_database
@@ -115,6 +116,6 @@ def test_the_transaction_that_keeps_a_gap_open_is_described(watcher: Watcher, co
 async def stand_at(configuration: Path, watermark: str) -> None:
     loaded = load(configuration, vocabulary(), {})
     async with opened_database(loaded.settings) as database, database.transaction() as session:
-        await catalog_sync.apply(session, declared(loaded), database.dialect)
+        await catalog_sync.apply(session, declared(loaded, DECLARATIONS), database.dialect)
         await positions.claim(session, "orders_rows", "somebody", database.dialect)
         await session.execute(update(watcher_position).values(watermark=watermark))

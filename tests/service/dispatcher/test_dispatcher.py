@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database.schema import asset, asset_event, leader, queued_event, run, task_instance, task_try
+from store.detection.interest import NO_HOOKS
 from store.errors import TryFenced
 from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
@@ -116,6 +117,7 @@ def make(
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         ProcessInfo(id=home, host="here", pid=1),
+        hooks=NO_HOOKS,
         limits=AdmissionLimits(parallelism=parallelism, memory_mb=memory_mb, warm_memory_mb=0),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then

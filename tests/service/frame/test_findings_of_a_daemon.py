@@ -21,9 +21,9 @@ from tests.effort import PATIENCE
 from tests.faulty_s3 import Faults, FaultyS3, faulty_s3, without_etags
 from tests.servers import PostgresDatabase, S3Server
 from tests.service.s3.conftest import put
-from watcher.demo.counting import get
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.counting import get
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 __all__ = ["put"]
 pytestmark = [pytest.mark.service, pytest.mark.slow]

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 from watcher.host.home import known_secret
 from watcher.serving import owner_tokens
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.features.isolation.fork_server import ForkServer
 
 
 @pytest.fixture(scope="session")

@@ -21,21 +21,23 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.watchers import WatcherRow
 from store.database import Database
 from store.database.schema import asset_event
+from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
+from tests.features import DECLARATIONS, TABLES
 from watcher.configuration.declarations import declared
 from watcher.configuration.sources import hosted
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.child_handle import ChildSettings
+from watcher.features.isolation.children import Children
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
 from watcher.features.isolation.opening import child_settings
+from watcher.features.isolation.trigger import OwnProcesses
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
-from watcher.triggerer.isolation.trigger import OwnProcesses
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -111,9 +113,9 @@ async def hosting(
 ) -> AsyncIterator[Host]:
     """Run a triggerer for the block. `settings` replace fields of `ChildSettings`."""
     async with database.transaction() as connection:
-        applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
+        applied = await catalog_sync.apply(connection, declared(configuration, DECLARATIONS), database.dialect)
     process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     limits: ChildSettings = replace(child_settings(configuration), **settings)
     poll_timeout = configuration.settings.triggerer.poll_timeout
     async with anyio.create_task_group() as tasks:
@@ -139,7 +141,7 @@ async def hosting(
             heartbeat=timedelta(milliseconds=100),
             lease=timedelta(seconds=60),
         )
-        control = Control(database=database, hosted=ours, clients=clients, poll_timeout=poll_timeout)
+        control = Control(tables=TABLES, database=database, hosted=ours, clients=clients, poll_timeout=poll_timeout)
         await tasks.start(triggerer.run)
         yield Host(database, triggerer, children, control)
         tasks.cancel_scope.cancel()

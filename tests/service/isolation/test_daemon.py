@@ -17,8 +17,8 @@ import pytest
 from tests.contract.sources import PLUGINS, NoticeBoard
 from tests.effort import PATIENCE
 from tests.service.isolation.hosting import descendants
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

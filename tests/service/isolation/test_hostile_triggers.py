@@ -17,7 +17,7 @@ from store.database import Database
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.service.isolation.hosting import Host, configured, counted, descendants, gone, hosting
-from watcher.triggerer.isolation.fork_server import ForkServer
+from watcher.features.isolation.fork_server import ForkServer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 WITNESS = {"trigger": "hostile.Witness", "isolation": "none", "interval": "50ms"}

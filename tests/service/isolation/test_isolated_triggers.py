@@ -28,12 +28,12 @@ from triggers.errors import ConfigurationError
 from triggers.explanations import Explains
 from triggers.hosting import Retells, Surveys
 from triggers.inventories import Lists
+from watcher.features.isolation.child_handle import ChildSettings
+from watcher.features.isolation.children import Children
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.trigger import OwnProcesses
 from watcher.host import logs
 from watcher.triggerer.clients import ForeignTrigger
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import OwnProcesses
 
 pytestmark = pytest.mark.service
 

@@ -13,8 +13,8 @@ import pytest
 from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from tests.stand_in_kubernetes import stand_in_kubernetes
-from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.connection import ApiConnection
+from watcher.features.kubernetes.cluster import Cluster
+from watcher.features.kubernetes.connection import ApiConnection
 
 REAL = pytest.param("real", marks=pytest.mark.kubernetes)
 

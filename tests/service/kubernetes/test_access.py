@@ -8,10 +8,10 @@ import pytest
 
 from tests.kubernetes_accounts import DAEMON, DRIVERS, apply, printed_documents, token_of
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
-from watcher.submit.kubernetes.access import DRIVER_RIGHTS, RIGHTS, access_findings, driver_findings
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.refusals import ApiRefused
+from watcher.features.kubernetes.access import DRIVER_RIGHTS, RIGHTS, access_findings, driver_findings
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.cluster import Cluster
+from watcher.features.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 

@@ -12,8 +12,8 @@ from config.features.kubernetes.settings import DriverPod
 from tests.kubernetes_api import running_api
 from tests.service.kubernetes.conftest import bind, namespace_of
 from tests.unit.submit.plain import make_submission
-from watcher.submit.kubernetes import manifest
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.features.kubernetes import manifest
+from watcher.features.kubernetes.manifest import DriverCommand, Place
 
 INSTALLATION = "0a0a0a0a-0000-4000-8000-000000000000"
 COMMAND = DriverCommand(argv=["spark-submit"], environment={})

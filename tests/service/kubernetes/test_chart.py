@@ -23,7 +23,7 @@ from tests.kubernetes_api import KubernetesApi, programs, running_api
 from tests.kubernetes_node import write_kubeconfig
 from watcher.cli.app import app
 from watcher.configuration.vocabulary import vocabulary
-from watcher.submit.kubernetes import names
+from watcher.features.kubernetes import names
 
 pytestmark = pytest.mark.kubernetes
 RELEASE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

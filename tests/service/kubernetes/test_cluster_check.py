@@ -16,8 +16,8 @@ from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_
 from tests.unit.submit.plain import make_submission
 from watcher.errors import StartRefused
 from watcher.features.kubernetes.cluster_check import check_cluster
-from watcher.submit.kubernetes.options import KubernetesOptions
-from watcher.submit.kubernetes.submitter import ClusterUnknown
+from watcher.features.kubernetes.options import KubernetesOptions
+from watcher.features.kubernetes.submitter import ClusterUnknown
 
 SETTINGS = KubernetesSettings(context="test", namespace="spark")
 

@@ -24,8 +24,8 @@ from tests.stand_in_kubelet import StandInKubelet, stand_in_kubelet
 from tests.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
-from watcher.demo.daemon import Daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import Daemon
+from watcher.features.demo.servers import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from tests.kubernetes_services import running_services
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals
+from watcher.features.kubernetes.options import KubernetesOptions
+from watcher.features.kubernetes.submitter import KubernetesPods
 from watcher.submit.base import Handle, Status, Submission
-from watcher.submit.kubernetes.options import KubernetesOptions
-from watcher.submit.kubernetes.submitter import KubernetesPods
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.spark, pytest.mark.slow]
 KINDS = ("pods", "services", "configmaps", "secrets", "persistentvolumeclaims")

@@ -17,8 +17,8 @@ from tests.service.kubernetes.conftest import RunningApi, namespace_of
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from watcher.cli.app import app
-from watcher.submit.kubernetes import manifest
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.features.kubernetes import manifest
+from watcher.features.kubernetes.manifest import DriverCommand, Place
 
 
 def forget(configuration: Path, *words: str) -> Any:

@@ -21,14 +21,14 @@ from tests.kubernetes_node import running_node
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals
+from watcher.features.kubernetes import manifest, names, wrapper
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.cluster import Cluster
+from watcher.features.kubernetes.manifest import DriverCommand, LeaseTimes, Place
+from watcher.features.kubernetes.options import KubernetesOptions
+from watcher.features.kubernetes.pod_tries import PodTries
+from watcher.features.kubernetes.pod_watch import EventWatch
 from watcher.submit.base import Handle, NotYet, Status, Submission
-from watcher.submit.kubernetes import manifest, names, wrapper
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
-from watcher.submit.kubernetes.options import KubernetesOptions
-from watcher.submit.kubernetes.pod_tries import PodTries
-from watcher.submit.kubernetes.pod_watch import EventWatch
 from watcher.submit.local import shim
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

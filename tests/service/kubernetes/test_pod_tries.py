@@ -16,14 +16,14 @@ import pytest
 from config.features.kubernetes.settings import DriverPod
 from tests.service.kubernetes.conftest import RunningApi, bind, namespace_of
 from tests.unit.submit.plain import make_submission
+from watcher.features.kubernetes import executors, manifest, names
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.connection import ApiConnection
+from watcher.features.kubernetes.manifest import DriverCommand, Place
+from watcher.features.kubernetes.pod_tries import PodTries
+from watcher.features.kubernetes.refusals import ApiRefused
+from watcher.features.kubernetes.removal import remove_all, sweep
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
-from watcher.submit.kubernetes import executors, manifest, names
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.connection import ApiConnection
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.pod_tries import PodTries
-from watcher.submit.kubernetes.refusals import ApiRefused
-from watcher.submit.kubernetes.removal import remove_all, sweep
 
 JOB = DriverPod(image="watcher:1")
 WITH_EXECUTORS = DriverPod.model_validate({"image": "watcher:1", "executor": {}})

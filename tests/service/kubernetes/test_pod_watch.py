@@ -15,11 +15,11 @@ from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN
 from tests.service.kubernetes.conftest import namespace_of
 from tests.stand_in_kubernetes import stand_in_kubernetes
-from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.connection import ApiConnection
-from watcher.submit.kubernetes.pod_watch import EventWatch, PodWatch
+from watcher.features.kubernetes import names
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.cluster import Cluster
+from watcher.features.kubernetes.connection import ApiConnection
+from watcher.features.kubernetes.pod_watch import EventWatch, PodWatch
 
 SAFE: Mapping[str, Any] = {
     "allowPrivilegeEscalation": False,

@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.refusals import ApiRefused
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.cluster import Cluster
+from watcher.features.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import pytest
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
-from store.catalog.neighbour import DeclaredForward
 from store.database import Database
-from store.detection import events, outbox
-from store.detection.outbox import NewMessage, OutboxMessage
+from store.detection import events
+from store.detection.events import NewEvent
+from store.detection.interest import EventOrigin
+from store.features.airflow import neighbour
+from store.features.airflow.neighbour import DeclaredForward
+from store.features.outbox import outbox
+from store.features.outbox.outbox import NewMessage, OutboxMessage
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
+from tests.features import HOOKS
 from tests.service.store.words import event
+from watcher.features.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
+from watcher.features.outbox.sender import Sender
 from watcher.host.leader_election import Leadership
-from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
-from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"
@@ -153,12 +159,13 @@ async def test_a_process_that_stands_by_sends_nothing(database: Database) -> Non
 
 async def forwarded(database: Database, *names: str) -> dict[str, int]:
     """Return the ids of the assets a and b, after setting which of them are forwarded."""
+    forwards = [DeclaredForward(asset=name, target=f"their_{name}") for name in names]
     declared = Declared(
         hash="",
         assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in "ab"],
         watchers=[],
         jobs=[],
-        forwards=[DeclaredForward(asset=name, target=f"their_{name}") for name in names],
+        features={"airflow": partial(neighbour.apply, forwards=forwards)},
     )
     async with database.transaction() as connection:
         return dict((await catalog_sync.apply(connection, declared, database.dialect)).asset_ids)
@@ -172,19 +179,23 @@ async def owed(database: Database) -> list[tuple[str, str | None, str, str | Non
     return [(head.lane, head.message_id, head.body, head.target) for head in heads if head is not None]
 
 
+async def stored(database: Database, *new_events: NewEvent, origin: EventOrigin = EventOrigin.POST) -> Collection[str]:
+    """Store events, and return whom to wake."""
+    async with database.transaction() as connection:
+        return (await events.append(connection, new_events, origin=origin, hooks=HOOKS)).wakes
+
+
 async def test_events_of_forwarded_assets_enter_the_outbox_in_their_own_transaction(database: Database) -> None:
     ids = await forwarded(database, "a")
     with suppress(ZeroDivisionError):
         async with database.transaction() as connection:
-            await events.append(connection, [event(ids["a"])])
+            await events.append(connection, [event(ids["a"])], origin=EventOrigin.POST, hooks=HOOKS)
             raise ZeroDivisionError
     assert await owed(database) == []
-    async with database.transaction() as connection:
-        new_events = [event(ids["a"], '{"n": 1}', event_id="e1"), event(ids["b"]), event(ids["a"])]
-        appended = await events.append(connection, new_events)
-        assert appended.fills_outbox
-        assert not (await events.append(connection, [event(ids["b"])])).fills_outbox
-        assert not (await events.append(connection, [event(ids["a"])], forward=False)).fills_outbox
+    new_events = [event(ids["a"], '{"n": 1}', event_id="e1"), event(ids["b"]), event(ids["a"])]
+    assert await stored(database, *new_events) == {"outbox"}
+    assert await stored(database, event(ids["b"])) == set()
+    assert await stored(database, event(ids["a"]), origin=EventOrigin.LISTENING) == set()
     assert await owed(database) == [(str(ids["a"]), "e1", '{"n": 1}', "their_a")]
     assert await depth(database) == 2
     await forwarded(database, "a", "b")

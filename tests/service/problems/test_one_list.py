@@ -17,19 +17,21 @@ from sqlalchemy import insert, select, update
 from store.catalog import watchers
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherState
-from store.database.schema import asset, outbox, queued_event, run, run_asset_event, watcher, watcher_position
+from store.database.schema import asset, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
-from store.detection import outbox as messages
 from store.detection.events import NewEvent
-from store.detection.outbox import NewMessage
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.airflow.tables import outbox
+from store.features.outbox import outbox as messages
+from store.features.outbox.outbox import NewMessage
 from store.keys import JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both
 from tests.service.api.application import DEFINITION, Api, adapted, serving
 from tests.service.web.browsing import Browser, browsing
+from watcher.features.problems.reading import of_watcher
 from watcher.host.health import Health, WatcherReport
-from watcher.scheduling.problems.reading import of_watcher
 from watcher.serving.api import create_app
 from watcher.serving.http_server import listen, serve
 
@@ -75,7 +77,7 @@ async def everything_is_wrong(api: Api) -> None:
             update(job_table).where(job_table.c.dag_id == "load_orders").values(definition=definition)
         )
         new = [NewEvent(asset_id=api.asset_ids["landing"], extra="{}", trace_id="0" * 32, source_actor="test")]
-        await events.append(connection, new)
+        await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
         await messages.put(connection, [NewMessage(destination="alerts", lane="x/y", message_id="m", body="{}")])
         await connection.execute(update(outbox).values(error="the webhook answers 404", refused=True))
         late = update(asset).where(asset.c.name == "private")
@@ -202,7 +204,7 @@ async def test_a_run_that_people_decided_about_is_no_problem_and_one_with_events
     assert await api.get("/api/v2/problems") == []
     async with api.database.transaction() as connection:
         new = [NewEvent(asset_id=api.asset_ids["orders"], extra="{}", trace_id="0" * 32, source_actor="test")]
-        [(event_id, _)] = (await events.append(connection, new)).rows
+        [(event_id, _)] = (await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)).rows
         await connection.execute(insert(run_asset_event).values(dag_id="report", event_id=event_id, run_id="old"))
     assert [each["subject"]["run_id"] for each in await api.get("/api/v2/problems")] == ["old"]
 

@@ -18,10 +18,10 @@ from store.runs import queues
 from store.runs.queues import JobQueue
 from tests.schedulers import make_scheduler
 from tests.service.scheduler.settings import HOME
+from watcher.features.partitions import planner as partition_planner
+from watcher.features.partitions.memory import PartitionMemory
+from watcher.features.partitions.planner import plan_partitions
 from watcher.host.leader_election import Leadership
-from watcher.scheduling import partition_planner
-from watcher.scheduling.partition_memory import PartitionMemory
-from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning.plans import RunPlan, Waits
 
 LEASE = timedelta(seconds=15)

@@ -16,6 +16,10 @@ from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.catchup import catchups
+from store.features.partitions.applying import forget_groups
+from store.features.replay.applying import end_of_removed_jobs
 from store.keys import JobDefinition
 from store.runs import jobs
 from tests.schedulers import make_scheduler
@@ -74,6 +78,11 @@ def configuration(
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
+        features={
+            "partitions": forget_groups,
+            "replay": end_of_removed_jobs,
+            "catchup": catchups.begin,
+        },
     )
 
 
@@ -97,7 +106,10 @@ async def leading_scheduler(database: Database) -> Scheduler:
 async def tell(database: Database, *asset_ids: int, extra: str = "{}", key: str | None = None) -> list[int]:
     new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex, partition_key=key) for asset_id in asset_ids]
     async with database.transaction() as session:
-        return [event_id for event_id, _ in (await events.append(session, new)).rows]
+        return [
+            event_id
+            for event_id, _ in (await events.append(session, new, origin=EventOrigin.POST, hooks=NO_HOOKS)).rows
+        ]
 
 
 async def consumed(database: Database, dag_id: str) -> dict[str, list[int]]:

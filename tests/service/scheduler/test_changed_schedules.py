@@ -18,32 +18,28 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store import partition_keys
-from store.catalog import aliases, catalog_sync, catchups, dropped_events
-from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
+from store.catalog import aliases, catalog_sync, dropped_events
+from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
 from store.database.paging import all_of
-from store.database.schema import (
-    asset,
-    asset_alias,
-    asset_event,
-    catchup,
-    job,
-    queued_event,
-    replay,
-    run,
-    run_asset_event,
-)
+from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
 from store.detection import events, filters
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.catchup import catchups
+from store.features.catchup.tables import catchup
+from store.features.partitions import groups as partition_groups
+from store.features.partitions.groups import GroupRest, QueuedIdentity, QueuedSpan
+from store.features.replay import replays
+from store.features.replay.replays import ReplayCounts
+from store.features.replay.selections import ReplayRange
+from store.features.replay.tables import replay
 from store.keys import JobDefinition
 from store.references import satisfied
-from store.runs import kept_events, partition_groups, queues, replays
+from store.runs import kept_events, queues
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.partition_groups import GroupRest, QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
-from store.runs.replay_selections import ReplayRange
-from store.runs.replays import ReplayCounts
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
 from tests.service.scheduler import lacking_model
@@ -75,10 +71,14 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.configuration.declarations import planners
-from watcher.scheduling import catching_up, completeness, item_counts, partition_memory, partition_planner, partitions
-from watcher.scheduling.compared_items import DistinctItems, NamedFiles
-from watcher.scheduling.partition_memory import JudgedPartitions
-from watcher.scheduling.partitions import DueGroup
+from watcher.features.catchup import step as catching_up
+from watcher.features.partitions import completeness, item_counts
+from watcher.features.partitions import groups as partitions
+from watcher.features.partitions import memory as partition_memory
+from watcher.features.partitions import planner as partition_planner
+from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
+from watcher.features.partitions.groups import DueGroup
+from watcher.features.partitions.memory import JudgedPartitions
 from watcher.scheduling.planning import plans
 from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs
@@ -180,7 +180,7 @@ async def _play(
         case "reload":
             jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
             applied = await apply(database, configuration(jobs, ASSETS, PARTS))
-            assert applied.earlier == model.earlier(what)
+            assert applied.counts["earlier"] == model.earlier(what)
             assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
         case "replay":
             await _replay(database, model, processes, *what)
@@ -485,11 +485,12 @@ def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
     """Plant: a new job does not get the event that was stored last."""
     begin = catchups.begin
 
-    async def early(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -> Mapping[str, int]:
-        counts = await begin(connection, new)
+    async def early(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
+        counted = await begin(connection, applied)
+        new = applied.jobs.keys() - applied.jobs_before.keys()
         mine = update(catchup).where(catchup.c.dag_id.in_(new), catchup.c.at_event == 0)
         await connection.execute(mine.values(to_event=catchup.c.to_event - 1))
-        return counts
+        return counted
 
     patch.setattr(catchups, "begin", early)
 
@@ -515,7 +516,7 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
     async def commit() -> None:
         async with database.transaction() as connection:
             new = NewEvent(asset_id=ids["a"], extra="{}", trace_id="0" * 32)
-            await events.append(connection, [new])
+            await events.append(connection, [new], origin=EventOrigin.POST, hooks=NO_HOOKS)
             committed.set()
             await anyio.lowlevel.checkpoint()
 

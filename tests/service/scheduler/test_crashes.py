@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from store.database.schema import run, task_try
+from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
 from tests.schedulers import make_scheduler
@@ -68,6 +69,7 @@ async def live(database, folder):
         submissions(jobs, spark_submit=plain_python(folder)),
         leadership,
         ProcessInfo(id=HOME, host="here", pid=1),
+        hooks=NO_HOOKS,
         limits=AdmissionLimits(parallelism=1, memory_mb=10_000, warm_memory_mb=0),
         lease=LEASE,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then

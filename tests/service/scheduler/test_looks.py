@@ -15,6 +15,7 @@ from sqlalchemy import insert, update
 
 from store.database import Database
 from store.database.schema import database_now, database_time_in, job, run, task_instance, task_try
+from store.detection.interest import NO_HOOKS
 from store.keys import JobDefinition
 from store.runs import runs, task_instances
 from store.runs.try_lookup import OpenTry
@@ -201,6 +202,7 @@ async def starter_of(database: Database, state: LookedState, started: list[int])
         leadership=leadership,
         submissions=submissions,
         home_id=HOME,
+        hooks=NO_HOOKS,
         limits=AdmissionLimits(parallelism=state.parallelism, memory_mb=MEMORY_MB, warm_memory_mb=0),
         lease=LEASE,
         running=lambda: running,

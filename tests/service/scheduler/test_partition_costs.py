@@ -17,14 +17,16 @@ from store.database import Database
 from store.database.schema import queued_event
 from store.detection import events
 from store.detection.events import NewEvent
-from store.runs import partition_groups, queues
-from store.runs.partition_groups import QueuedIdentity, QueuedSpan
+from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.partitions import groups as partition_groups
+from store.features.partitions.groups import QueuedIdentity, QueuedSpan
+from store.runs import queues
 from store.runs.queues import QueueFilter
 from tests.databases import emptied, on_both, statements_of
 from tests.service.scheduler.processes import Processes
 from tests.service.scheduler.settings import configure, consumed, end_runs, job_on, leading_scheduler, tell
-from watcher.scheduling import partition_planner
-from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions
+from watcher.features.partitions import planner as partition_planner
+from watcher.features.partitions.groups import DuePartitions, GroupsOfNow, due_partitions
 
 pytestmark = pytest.mark.service
 BOTH = {"all": ["a", "b"]}
@@ -173,7 +175,7 @@ async def test_an_event_that_is_committed_after_later_ones_is_seen_though_as_man
     async def commit_late() -> None:
         async with database.transaction() as connection:
             new = NewEvent(asset_id=ids["a"], extra="{}", trace_id="0" * 32, partition_key="x")
-            await events.append(connection, [new])
+            await events.append(connection, [new], origin=EventOrigin.POST, hooks=NO_HOOKS)
             written.set()
             await seen.wait()
 

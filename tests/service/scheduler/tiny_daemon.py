@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from store.database import Database
+from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.schedulers import make_scheduler
 from tests.unit.submit.plain import plain_python, submissions
@@ -42,6 +43,7 @@ async def main(url: str, folder: Path, home: str) -> None:
             submissions(jobs, spark_submit=plain_python(folder / home)),
             leadership,
             ProcessInfo(id=home, host="here", pid=os.getpid()),
+            hooks=NO_HOOKS,
             limits=AdmissionLimits(parallelism=3, memory_mb=10_000, warm_memory_mb=0),
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise

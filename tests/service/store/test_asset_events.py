@@ -16,6 +16,7 @@ from store.database import Database
 from store.database.schema import asset_event, job_schedule_asset, queued_event
 from store.detection import detections, events, positions
 from store.detection.detections import Committed, Detection
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.positions import NewPosition
 from store.keys import JobDefinition
 from store.processes import posts
@@ -90,11 +91,11 @@ async def test_a_job_with_where_gets_the_events_that_say_so_however_they_come(da
     eu, other = event(asset_id, '{"region": "eu"}'), event(asset_id, '{"region": "us"}', partition_key="k")
 
     async with database.transaction() as connection:
-        appended = await events.append(connection, [eu, other])
+        appended = await events.append(connection, [eu, other], origin=EventOrigin.POST, hooks=NO_HOOKS)
     assert appended.dag_ids == {"all", "eu", "key"}
     posted = [EventPost(new=replace(eu, trace_id="1" * 32, source_actor="me"), write_id="w")]
     async with database.transaction() as connection:
-        assert (await posts.store_all(connection, posted))[0].dag_ids == {"all", "eu"}
+        assert (await posts.store_all(connection, posted, NO_HOOKS))[0].dag_ids == {"all", "eu"}
     await beat(database, "t1")
     async with database.transaction() as connection:
         loaded = await positions.claim(connection, "files", "t1", database.dialect)
@@ -106,7 +107,7 @@ async def test_a_job_with_where_gets_the_events_that_say_so_however_they_come(da
             writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w1"),
             events=[replace(other, event_id="e1"), replace(eu, extra='{"region": null}', event_id="e2")],
         )
-        (committed,) = await detections.commit(connection, [detection])
+        (committed,) = await detections.commit(connection, [detection], NO_HOOKS)
     assert isinstance(committed, Committed)
     assert committed.dag_ids == {"all", "key", "none"}
     queued = Counter(row["dag_id"] for row in await rows(database, queued_event))
@@ -122,7 +123,7 @@ async def test_a_job_that_is_removed_at_the_same_moment_leaves_no_row_in_the_que
         dequeued.append((await apply(postgres, declared(assets={"a": "test://a"}))).dequeued)
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await events.append(session, [event(ids["a"])])
+        await events.append(session, [event(ids["a"])], origin=EventOrigin.POST, hooks=NO_HOOKS)
         tasks.start_soon(reload)
         await until_somebody_waits(postgres)
     assert dequeued == [1]

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from sqlalchemy import Table, delete, func, insert, select, update
+from sqlalchemy import Table, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.base import NEVER_EXPIRE, AssetScope, TaskScope
 from store.database import Database, schema
+from store.database.schema import UtcDateTime
+from store.features.catchup.tables import catchup
 from store.keys import JobDefinition
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries, try_lookup
-from tests.databases import new_asset
+from tests.databases import new_asset, statements_of
+from tests.features import CHORES, KEPT_EVENTS
 from tests.service.queued_tasks import queued_task_of
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
@@ -41,7 +45,7 @@ def cleaner(database: Database, tmp_path: Path) -> Cleaner:
 
 def cleaner_of(database: Database, logs: Path, *, batch_size: int = 0, retention: Retention = KEPT) -> Cleaner:
     limits = CleanupLimits(retention=retention, logs=timedelta(days=30), batch_size=batch_size)
-    return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits)
+    return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits, KEPT_EVENTS, CHORES)
 
 
 def ago(days: float) -> datetime:
@@ -206,11 +210,11 @@ async def test_old_runs_are_removed_with_their_tries_and_free_their_events(
         await put_in(database, schema.asset_store_increment, ledger)
 
     async with database.transaction() as session:  # a job still has to get the events after the fourth
-        await session.execute(insert(schema.catchup).values(dag_id="load", at_event=4, to_event=6, assets="[1]"))
+        await session.execute(insert(catchup).values(dag_id="load", at_event=4, to_event=6, assets="[1]"))
     assert (await cleaner.clean())["events"] == 1
     assert await all_of(database, schema.asset_event.c.id) == [2, 3, 4, 5, 6]
     async with database.transaction() as session:
-        await session.execute(delete(schema.catchup))
+        await session.execute(delete(catchup))
 
     removed = await cleaner.clean()
     assert removed["events"] == 1
@@ -335,5 +339,51 @@ async def test_a_backend_of_its_own_is_left_to_clean_up_itself(database: Databas
 
     backend = Backend()
     limits = CleanupLimits(retention=KEPT, logs=timedelta(days=30), batch_size=0)
-    assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits).clean()).values())
+    assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits, (), ()).clean()).values())
     assert backend.cleaned == 1
+
+
+# --- many events
+
+
+MANY: Final = 100_000
+"""Of fewer messages a planner reads all."""
+FILL_MANY: Final = {
+    "asset_event": "(id, asset_id, timestamp, trace_id) SELECT n, :asset_id, :at, 't' FROM {numbers}",
+    "outbox": "(destination, lane, asset_event_id, created_at) SELECT 'airflow', 'x', n, :at FROM {numbers} WHERE n % 10 = 0",
+    "queued_event": "(dag_id, event_id, asset_id, created_at) SELECT 'load', n, :asset_id, :at FROM {numbers} WHERE n % 7 = 0",
+}
+NUMBERS: Final = {
+    "postgresql": f"generate_series(1, {MANY}) AS numbers (n)",
+    "sqlite": f"(WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {MANY}) SELECT n FROM counted)",
+}
+
+
+async def test_of_many_events_those_that_features_need_stay_and_each_is_looked_up_by_an_index(
+    database: Database,
+) -> None:
+    job = {"dag_id": "load", "task_id": "load", "definition": JobDefinition(), "catchup_at": MANY // 2}
+    await put_in(database, schema.job, {**job, "created_at": NOW, "updated_at": NOW})
+    values = {"asset_id": await new_asset(database, "a"), "at": ago(100)}
+    async with database.transaction() as session:
+        for name, rows in FILL_MANY.items():
+            filling = text(f"INSERT INTO {name} {rows.format(numbers=NUMBERS[database.dialect])}")
+            typed = filling.bindparams(bindparam("at", type_=UtcDateTime()))
+            await session.execute(typed, {key: value for key, value in values.items() if f":{key}" in filling.text})
+        if database.dialect == "postgresql":
+            await session.execute(text("ANALYZE asset_event, outbox, queued_event, job"))
+    [old] = [sweep for sweep in await cleanup.sweeps(database, KEPT, KEPT_EVENTS) if sweep.name == "events"]
+    stay = {n for n in range(1, MANY + 1) if n % 10 == 0 or n % 7 == 0 or n > MANY // 2}
+    async with database.transaction() as session:
+        with statements_of(database) as sent:
+            removed = await old.remove(session, 1_000, None, database.dialect)
+        [(statement, parameters)] = sent
+        explain = "EXPLAIN" if database.dialect == "postgresql" else "EXPLAIN QUERY PLAN"
+        plan = [str(row[-1]) for row in await session.exec_driver_sql(f"{explain} {statement}", parameters)]
+    assert removed.rows == 1_000
+    scanned = re.findall(r"(?:Seq Scan on|SCAN) (?:asset_event|outbox|queued_event|lacking)\b", "\n".join(plan))
+    assert scanned == [], "\n".join(plan)
+    left = {*await all_of(database, schema.asset_event.c.id)}
+    assert stay < left
+    async with database.reading() as session:
+        assert await old.count(session) == len(left - stay)

@@ -25,6 +25,7 @@ from store.database.schema import (
 from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, NewPosition
 from store.errors import NotFound, PositionLost, StoreError
@@ -79,7 +80,7 @@ def with_rows(detection: Detection, **rows: Any) -> Detection:
 
 async def commit(database: Database, found: Detection, then: Callable[[], object] = lambda: None) -> HeldPosition:
     async with database.transaction() as session:
-        (answer,) = await detections.commit(session, [found])
+        (answer,) = await detections.commit(session, [found], NO_HOOKS)
         if isinstance(answer, PositionLost):
             raise answer
         then()
@@ -112,7 +113,7 @@ async def test_events_of_several_assets_are_stored_by_one_commit_and_queued_for_
     b = await with_further_asset(database)
     of_b = new_event(b, event_id="e3", source_watcher="files")
     async with database.transaction() as session:
-        [answer] = await detections.commit(session, [replace(found, events=[*found.events, of_b])])
+        [answer] = await detections.commit(session, [replace(found, events=[*found.events, of_b])], NO_HOOKS)
     assert isinstance(answer, Committed)
     assert answer.dag_ids == {"one", "of_b"}
     stored = await everything(database)

@@ -28,6 +28,7 @@ from store.database.schema import (
 )
 from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
+from store.detection.interest import NO_HOOKS
 from store.detection.positions import NewPosition
 from store.errors import PositionLost, StoreError
 from store.keys import AssetRef, TryRef
@@ -72,7 +73,7 @@ async def committed_behind(
     async def commit() -> None:
         nonlocal answers
         async with postgres.transaction() as connection:
-            answers = await detections.commit(connection, [detection])
+            answers = await detections.commit(connection, [detection], NO_HOOKS)
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as connection:
         await first(connection)
@@ -144,7 +145,7 @@ async def test_who_applies_a_configuration_waits_for_events_that_are_being_appen
             order.append("applied")
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as connection:
-        await detections.commit(connection, [detection])
+        await detections.commit(connection, [detection], NO_HOOKS)
         tasks.start_soon(apply)
         await until_somebody_waits(postgres)
         order.append("appended")
@@ -213,7 +214,9 @@ async def test_the_order_of_locks_is_that_of_a_reload(postgres: Database, detect
         nonlocal held
         for _ in range(20):
             async with postgres.transaction() as connection:
-                (answer,) = await detections.commit(connection, [Detection(**{**vars(detection), "held": held})])
+                (answer,) = await detections.commit(
+                    connection, [Detection(**{**vars(detection), "held": held})], NO_HOOKS
+                )
             assert isinstance(answer, Committed)
             held = answer.held
 

@@ -13,13 +13,16 @@ from sqlalchemy import select, update
 
 from store.database import Database
 from store.database.schema import asset_event
-from store.detection import events, item_search, item_sketches
+from store.detection import events
 from store.detection.events import NewEvent
-from store.detection.item_search import ItemName
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.sketches import LIMITLESS, Sketch, microseconds, sketch_of
+from store.features.explain import item_search, item_sketches
+from store.features.explain.item_search import ItemName
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Retention
 from tests.databases import on_both
+from tests.features import CHORES
 from tests.service.store.words import apply, declared
 from watcher.operations.cleanup import Cleaner, CleanupLimits
 
@@ -54,7 +57,7 @@ async def store(
         sketch_more_bits=more_bits,
     )
     async with database.transaction() as connection:
-        return (await events.append(connection, [new])).rows[0][0]
+        return (await events.append(connection, [new], origin=EventOrigin.POST, hooks=NO_HOOKS)).rows[0][0]
 
 
 async def found(database: Database, asset_id: int, name: Any, place: int | None = None) -> list[int]:
@@ -119,7 +122,7 @@ async def test_the_clean_up_makes_the_sketches_of_events_of_older_releases(datab
         await store(database, asset_id, payload, NONE, watcher)
     retention = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
     limits = CleanupLimits(retention=retention, logs=timedelta(days=30), batch_size=0)
-    await Cleaner(database, MetastoreStoreBackend(database), tmp_path, tmp_path, limits).clean()
+    await Cleaner(database, MetastoreStoreBackend(database), tmp_path, tmp_path, limits, (), CHORES).clean()
     async with database.reading() as connection:
         e = asset_event.c
         columns = (e.sketch_low, e.sketch_high, e.sketch_bits, e.sketch_more_bits)

@@ -20,6 +20,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Text, bindparam, inspect, text
 
 from store.database import Database, migrations, sqlite_url
+from store.database.lifecycle import FEATURE
 from store.database.schema import UtcDateTime, metadata
 from store.detection import positions
 from store.errors import SchemaOutdated
@@ -27,6 +28,8 @@ from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import runs, try_lookup
 from tests.databases import BOTH
+from tests.features import TABLES
+from watcher.features import BUILT_IN
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
 """SHA-256 of migration 0001, which databases were made with."""
@@ -46,15 +49,43 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
         yield database
 
 
+OF_FEATURES = {
+    "alert": "alerts",
+    "asset_forward": "airflow",
+    "cleaned_watcher": "clean_source",
+    "cleaning": "clean_source",
+    "listen_position": "airflow",
+    "listen_seen": "airflow",
+    "outbox": "airflow",
+    "partition_group": "partitions",
+    "replay": "replay",
+}
+"""The features of the tables that are not the kernel's: the tables are there, also where their feature is taken out."""
+
+
 async def test_the_migrated_schema_is_the_declared_one(database: Database) -> None:
+    """The tables of features that are taken out are left."""
+    left = {name for name, feature in OF_FEATURES.items() if feature not in BUILT_IN}
+
     def differences(connection: Connection) -> list[object]:
-        context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
-        )
-        return list(compare_metadata(context, metadata))
+        options = {"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
+        context = MigrationContext.configure(connection, opts=options)
+        return [each for each in compare_metadata(context, metadata) if _table_of(each) not in left]
 
     async with database.transaction() as session:
         assert await session.run_sync(differences) == []
+    declared = {each.name: each.info[FEATURE] for each in TABLES if each.info[FEATURE] is not None}
+    assert declared == {name: feature for name, feature in OF_FEATURES.items() if feature in BUILT_IN}
+
+
+def _table_of(difference: Any) -> str | None:
+    """Return the table that is in the database and not declared, or whose index that is."""
+    match difference:
+        case ("remove_table", table):
+            return str(table.name)
+        case ("remove_index", index):
+            return str(index.table.name)
+    return None
 
 
 async def test_postgresql_vacuums_events_often_so_that_searches_read_only_their_index(database: Database) -> None:
@@ -284,6 +315,32 @@ async def test_what_steps_and_planners_had_as_columns_is_moved_there_and_back(em
     async with empty.transaction() as connection:
         await connection.run_sync(lambda sync: command.downgrade(migrations.config(sync), BEFORE_0041))
     assert [await rows(columns), await rows(of_runs)] == before
+
+
+BEFORE_FEATURES = (
+    *(
+        "INSERT INTO asset (id, name, uri, origin, created_at, updated_at)"
+        f" VALUES ({number}, 'a{number}', 'x://a{number}', 'yaml', :now, :now)"
+        for number in (1, 2, 3)
+    ),
+    "INSERT INTO asset_forward (asset_id, target) VALUES (1, 'theirs')",
+    "INSERT INTO watcher (name, asset_id, trigger) VALUES ('files', 2, 't'), ('rows', 3, 't')",
+    "INSERT INTO watcher_asset (watcher, asset_id) VALUES ('files', 1), ('rows', 2)",
+    "INSERT INTO asset_event (id, asset_id, timestamp, trace_id, source_watcher) VALUES (1, 2, :now, 't', 'files')",
+    "INSERT INTO cleaning (event_id, watcher, owed, state) VALUES (1, 'files', '[]', 'waiting')",
+)
+
+
+async def test_features_stay_interested_in_the_assets_that_an_older_schema_has_them_for(empty: Database) -> None:
+    """A process that may not apply its configuration yet hosts watchers: their events are forwarded and recorded."""
+    await upgrade_to(empty, "0038")
+    await fill(empty, BEFORE_FEATURES, "")
+    await migrations.upgrade(empty)
+    async with empty.reading() as connection:
+        interest = (await connection.execute(text("SELECT asset_id, feature FROM asset_interest"))).all()
+        cleaned = (await connection.execute(text("SELECT watcher, after_seconds FROM cleaned_watcher"))).all()
+    assert sorted(map(tuple, interest)) == [(1, "airflow"), (1, "clean_source"), (2, "clean_source")]
+    assert [*map(tuple, cleaned)] == [("files", 0)]
 
 
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:

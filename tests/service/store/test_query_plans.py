@@ -16,21 +16,16 @@ from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
 from store.database.paging import PageRequest
 from store.database.schema import watcher_position_row
-from store.detection import (
-    activity,
-    detections,
-    event_lists,
-    events,
-    item_search,
-    position_rows,
-    positions,
-)
+from store.detection import detections, event_lists, events, position_rows, positions
 from store.detection.detections import Committed, Detection
 from store.detection.event_lists import EventFilter
-from store.detection.item_search import ItemName
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.position_rows import RowDifferences
+from store.features.explain import item_search
+from store.features.explain.item_search import ItemName
+from store.features.pages import activity, run_history, run_spans
 from store.keys import TryRef
-from store.runs import answers, queues, run_history, run_spans, runs, startable, tries, try_lookup
+from store.runs import answers, queues, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.transactions import EntryTransaction
@@ -69,10 +64,12 @@ HOT: dict[str, Hot] = {
         RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}, delete_chunks_below=1, chunks={1: b"1"}),
         w.database.dialect,
     ),
-    "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
-    "detection_skipping": lambda session, w: detections.commit(session, [w.found(events=2)], skip_locked=True),
+    "detection": lambda session, w: detections.commit(session, [w.found(events=2)], NO_HOOKS),
+    "detection_skipping": lambda session, w: detections.commit(
+        session, [w.found(events=2)], NO_HOOKS, skip_locked=True
+    ),
     "keep": lambda session, w: detections.keep(session, w.held, w.found().position),
-    "append": lambda session, w: events.append(session, [event(w.asset_id)]),
+    "append": lambda session, w: events.append(session, [event(w.asset_id)], origin=EventOrigin.POST, hooks=NO_HOOKS),
     "lock_queue": lambda session, _: lock_queue(session, "load"),
     "newest": lambda session, _: queues.newest(session, "load"),
     "span": lambda session, _: queues.span(session, "load"),
@@ -194,7 +191,7 @@ async def test_a_detection_costs_few_statements(world: World) -> None:
 
     async def commit(session: AsyncConnection, events: int) -> None:
         nonlocal world
-        (answer,) = await detections.commit(session, [world.found(events)])
+        (answer,) = await detections.commit(session, [world.found(events)], NO_HOOKS)
         assert isinstance(answer, Committed)
         world = replace(world, held=answer.held)
 
@@ -214,7 +211,7 @@ async def test_detections_of_many_watchers_cost_as_few_statements_as_one(postgre
         ready = [with_rows(one.detection(), rows_of_each) for one in await detectors(postgres, 20)]
         with statements_of(postgres) as sent:
             async with postgres.transaction() as session:
-                answers = await detections.commit(session, ready, skip_locked=True)
+                answers = await detections.commit(session, ready, NO_HOOKS, skip_locked=True)
         assert all(isinstance(answer, Committed) for answer in answers)
         assert len(sent) == statements
     assert [row["member"] for row in await rows(postgres, watcher_position_row)] == [1] * 20

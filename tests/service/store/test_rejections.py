@@ -12,9 +12,11 @@ from store.database import Database
 from store.database.paging import PageRequest
 from store.detection import detections, positions, rejections, rewind
 from store.detection.detections import Committed, Detection
+from store.detection.interest import NO_HOOKS
 from store.detection.positions import LoadedPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost
+from tests.features import TABLES
 from tests.service.store.words import apply, beat, declared, event
 
 BAD = [
@@ -32,7 +34,7 @@ async def asset_id(database: Database) -> int:
 
 async def loaded(database: Database, name: str = "rows") -> LoadedPosition:
     async with database.statements() as connection:
-        position = await positions.claim(connection, name, "t1", database.dialect)
+        position = await positions.claim(connection, name, "t1", TABLES)
     assert position is not None
     return position
 
@@ -46,7 +48,7 @@ async def commit(database: Database, asset_id: int, at: LoadedPosition, **change
         events=[event(asset_id, source_watcher="rows")],
     )
     async with database.transaction() as connection:
-        [answer] = await detections.commit(connection, [replace(detection, **changes)])
+        [answer] = await detections.commit(connection, [replace(detection, **changes)], NO_HOOKS)
     return answer
 
 
@@ -93,6 +95,6 @@ async def test_rejected_items_follow_the_position_to_another_name(database: Data
     await commit(database, asset_id, await loaded(database), rejected=BAD)
     async with database.transaction() as connection:
         await positions.release(connection, "t1")
-        await rewind.rename(connection, "rows", "new", database.dialect)
+        await rewind.rename(connection, "rows", "new", TABLES)
     assert len((await loaded(database, "new")).rejected) == 3
     assert (await loaded(database)).rejected == ()

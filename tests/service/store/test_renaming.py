@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Boolean, Integer, LargeBinary, Table, insert, select, update
+from sqlalchemy import Boolean, Float, Integer, LargeBinary, Table, insert, select, update
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
@@ -14,7 +14,6 @@ from store.database.lifecycle import Follows, HandedOver, NameRule, renamed
 from store.database.schema import (
     UtcDateTime,
     asset_event,
-    metadata,
     triggerer,
     watcher,
     watcher_position,
@@ -22,9 +21,11 @@ from store.database.schema import (
 )
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
+from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, NotFound, PositionLost
+from tests.features import TABLES
 from tests.service.store.words import apply, beat, declared, event, rows
 
 
@@ -53,7 +54,7 @@ async def found(database: Database, asset_id: int, held: HeldPosition, state: st
         events=[event(asset_id)],
     )
     async with database.transaction() as session:
-        (answer,) = await detections.commit(session, [one])
+        (answer,) = await detections.commit(session, [one], NO_HOOKS)
     if isinstance(answer, PositionLost):
         raise answer
     return answer.held
@@ -66,7 +67,7 @@ async def stopped(database: Database) -> None:
 
 async def rename(database: Database, old: str = "old", new: str = "new") -> rewind.Renamed:
     async with database.transaction() as session:
-        return await rewind.rename(session, old, new, database.dialect)
+        return await rewind.rename(session, old, new, TABLES)
 
 
 async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
@@ -152,7 +153,13 @@ async def test_a_position_is_not_moved_over_another(database: Database, asset_id
 
 def filled(table: Table, asset_id: int, **values: Any) -> dict[str, Any]:
     """A row with something in every column but those that the database numbers."""
-    of_type = {Boolean: True, Integer: 7, LargeBinary: b"x", UtcDateTime: datetime(2026, 11, 20, tzinfo=UTC)}
+    of_type = {
+        Boolean: True,
+        Integer: 7,
+        Float: 7.0,
+        LargeBinary: b"x",
+        UtcDateTime: datetime(2026, 11, 20, tzinfo=UTC),
+    }
     some = {
         column.name: next((value for kind, value in of_type.items() if isinstance(column.type, kind)), "something")
         for column in table.c
@@ -163,7 +170,7 @@ def filled(table: Table, asset_id: int, **values: Any) -> dict[str, Any]:
 
 async def test_every_table_does_at_a_rename_what_it_declares(database: Database, asset_id: int) -> None:
     """A new table that declares to follow a rename, and that nobody renames, fails here."""
-    tables = metadata.tables
+    tables = TABLES
     follow = [(table, column, each) for table, column, rule in renamed(tables, Follows) for each in rule.suffixes]
     written = [(t, column) for t, column, rule in renamed(tables, NameRule) if column.endswith("watcher")]
     handed = [(table, column, rule) for table, column, rule in renamed(tables, HandedOver)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import insert
 
 from store.database.schema import run
-from store.runs import run_history
+from store.features.pages import run_history
 from tests.databases import on_both
 from tests.service.api.application import Api
 from tests.service.api.conftest import api as api  # noqa: PLC0414  a fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
+from store.database.schema import asset_event
 from store.detection import detections, positions
+from store.detection.interest import NO_HOOKS, AddedEvents, EventOrigin
 from store.keys import TryRef
-from store.processes import leaders, posts, triggerers
+from store.processes import cleanup, leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
 from store.runs import answers, due_jobs, queues, runs, startable, tries, try_lookup
@@ -23,6 +25,7 @@ from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
 from tests.databases import migrate, statements_of
+from tests.features import HOOKS, KEPT_EVENTS
 from tests.servers import PostgresServer
 from tests.service.store.small_world import World, small_world
 from tests.service.store.words import consume_events, event, lock_queue
@@ -74,6 +77,16 @@ async def heartbeats(connection: AsyncConnection, _world: World) -> None:
     await leaders.renew(connection, 1, LEASE)
 
 
+async def events_of_features(connection: AsyncConnection, _world: World) -> None:
+    for after_events in HOOKS.features.values():
+        await after_events(connection, AddedEvents(origin=EventOrigin.DETECTION, ids=[1]))
+
+
+async def removal_of_old_events(connection: AsyncConnection, _world: World) -> None:
+    old = cleanup._old_events("events", asset_event, datetime(2026, 1, 1, tzinfo=UTC))
+    await cleanup._without(old, KEPT_EVENTS).remove(connection, 5_000, None, "postgresql")
+
+
 PAGES: Final[Mapping[str, tuple[str, Send]]] = {
     "detection_commit": (
         """The commit of a detection, or of a group of them: the new positions of watchers with their events, in one
@@ -85,15 +98,16 @@ PAGES: Final[Mapping[str, tuple[str, Send]]] = {
         (shared), the assets (FOR KEY SHARE), and the advisory locks of the watermarks' keys. It waits for positions
         that others have locked.
 
-        The second statement, which sees what these waits let through, makes the queue rows of the jobs, the messages
-        of the outbox, the watermarks' entries with their history, and notes when each watcher had its last event. It
-        locks the edges of jobs (FOR KEY SHARE), then the rows of watcher.""",
-        lambda connection, world: detections.commit(connection, [world.found(events=2)]),
+        The second statement, which sees what these waits let through, makes the queue rows of the jobs, the
+        watermarks' entries with their history, and notes when each watcher had its last event. It locks the edges of
+        jobs (FOR KEY SHARE), then the rows of watcher. It also reads which features are interested in the events'
+        assets; what these send then is in events_of_features.sql.""",
+        lambda connection, world: detections.commit(connection, [world.found(events=2)], NO_HOOKS),
     ),
     "detection_commit_of_a_group": (
         """The commit of a group of detections whose members need not wait: positions that others have locked are
         skipped (SKIP LOCKED), and committed later by themselves. Everything else is as in detection_commit.sql.""",
-        lambda connection, world: detections.commit(connection, [world.found(events=2)], skip_locked=True),
+        lambda connection, world: detections.commit(connection, [world.found(events=2)], NO_HOOKS, skip_locked=True),
     ),
     "position_claim": (
         """A triggerer takes over watchers that no living triggerer owns, and reads their positions. It runs when
@@ -121,11 +135,25 @@ PAGES: Final[Mapping[str, tuple[str, Send]]] = {
         at the same time share a transaction.
 
         The first statement takes the configuration's advisory lock (shared) and stores events and audit entries; their
-        foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows and messages of the outbox, and locks
-        the edges of jobs (FOR KEY SHARE).""",
+        foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows, reads which features are interested
+        in the assets, and locks the edges of jobs (FOR KEY SHARE).""",
         lambda connection, world: posts.store_all(
-            connection, [EventPost(new=event(world.asset_id, source_actor="ada"), write_id="w")]
+            connection, [EventPost(new=event(world.asset_id, source_actor="ada"), write_id="w")], NO_HOOKS
         ),
+    ),
+    "events_of_features": (
+        """What features add to the transaction of new events, for assets in which they are interested: a message to
+        Airflow for each event of an asset that is forwarded, and a row for each event of a watcher with
+        `clean_source`, with the jobs that got it. Each statement runs once a transaction, after those of the kernel,
+        and locks nothing but what it inserts.""",
+        events_of_features,
+    ),
+    "old_events": (
+        """The clean-up removes events past their retention, a batch in a transaction, until none is left. Events stay
+        that a queue or a kept run refers to, and those that features need, here: events that were not sent yet, and
+        those that new jobs with `catchup` have not got. Each of these is asked about one event at a time, by an
+        index. It locks the events that it removes; locked ones are left for the next time.""",
+        removal_of_old_events,
     ),
     "scheduler_check": (
         """The scheduler checks which jobs have queued events or a tick that is due. It runs on the leader, every 30

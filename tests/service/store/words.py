@@ -17,6 +17,7 @@ from store.database import Database
 from store.database.schema import asset, database_now
 from store.detection import events, positions
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost
 from store.keys import JobDefinition
@@ -78,7 +79,10 @@ def event(asset_id: int, extra: str = "{}", **source: Any) -> NewEvent:
 
 async def append(database: Database, new: Sequence[NewEvent]) -> Sequence[int]:
     async with database.transaction() as session:
-        return [event_id for event_id, _ in (await events.append(session, new)).rows]
+        return [
+            event_id
+            for event_id, _ in (await events.append(session, new, origin=EventOrigin.POST, hooks=NO_HOOKS)).rows
+        ]
 
 
 async def lock_queue(session: AsyncConnection, dag_id: str) -> JobQueue | None:

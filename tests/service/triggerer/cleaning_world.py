@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +17,21 @@ from sqlalchemy import delete, insert, select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.database.schema import (
-    asset_event,
-    cleaning,
-    queued_event,
-    run,
-    run_asset_event,
-    watcher_position_row,
-)
+from store.database.schema import asset_event, queued_event, run, run_asset_event, watcher_position_row
+from store.features.clean_source import recording
+from store.features.clean_source.recording import CleanedWatcher
+from store.features.clean_source.tables import cleaning
 from store.keys import JobDefinition
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
+from tests.features import HOOKS
 from tests.servers import S3Server
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
+from watcher.features.clean_source.service import SourceCleaning
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
-from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.supervisor import Supervisor
@@ -216,7 +214,9 @@ class CleaningWorld:
         return [finding["check"] for finding in self.health.watchers["files"].findings]
 
 
-def declared(jobs: Mapping[str, tuple[str, ...]], watchers: Mapping[str, str]) -> Declared:
+def declared(
+    jobs: Mapping[str, tuple[str, ...]], watchers: Mapping[str, str], cleaned: Mapping[str, CleanedWatcher]
+) -> Declared:
     return Declared(
         hash="",
         assets=[
@@ -229,6 +229,7 @@ def declared(jobs: Mapping[str, tuple[str, ...]], watchers: Mapping[str, str]) -
             )
             for dag_id, assets in jobs.items()
         ],
+        features={"clean_source": partial(recording.apply, watchers=cleaned)},
     )
 
 
@@ -244,19 +245,20 @@ async def cleaning_world(
     """Run a triggerer that watches the place as `files`, on the asset `inbox`; `others` are further watchers, on assets of their names."""
     jobs = {"load": ("inbox",)} if jobs is None else jobs
     watchers = {"files": "inbox", **{name: name for name in others or {}}}
+    made = {name: place.hosted(**(options if name == "files" else (others or {})[name])) for name in watchers}
+    cleaned = {
+        name: CleanedWatcher(after=clean_source.after, assets=[watchers[name]])
+        for name, each in made.items()
+        if (clean_source := each["options"].clean_source) is not None
+    }
     async with database.transaction() as connection:
-        applied = await catalog_sync.apply(connection, declared(jobs, watchers), database.dialect)
+        applied = await catalog_sync.apply(connection, declared(jobs, watchers, cleaned), database.dialect)
     hosted = {
-        name: Hosted(
-            name=name,
-            asset=asset,
-            asset_id=applied.asset_ids[asset],
-            **place.hosted(**(options if name == "files" else (others or {})[name])),
-        )
+        name: Hosted(name=name, asset=asset, asset_id=applied.asset_ids[asset], **made[name])
         for name, asset in watchers.items()
     }
     process, health, metrics = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1), Health(), Metrics()
-    committer = Committer(database=database, metrics=metrics, on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=metrics, hooks=HOOKS, on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients(place.connections, tasks)
 

@@ -14,6 +14,7 @@ from store.database import Database
 from store.detection import positions
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost
@@ -78,7 +79,7 @@ async def detector(database: Database, name: str, asset_id: int) -> Detector:
 async def detect_for_ever(url: str, count: int) -> None:
     """The program of the process that is killed."""
     async with Database.open(url) as database:
-        group = GroupCommit(database)
+        group = GroupCommit(database, NO_HOOKS)
 
         async def run(one: Detector) -> None:
             while True:

@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import select
 
 from store.database import Database
-from store.database.schema import asset_event, cleaning
+from store.database.schema import asset_event
+from store.features.clean_source.tables import cleaning
 from tests.effort import SEED, effort
 from tests.service.triggerer.cleaning_world import CleaningWorld, FolderPlace, cleaning_world
 
@@ -82,7 +83,7 @@ def fated(fate: Fate, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         for name in CALLS:
             patch.setattr(os, name, stepped(getattr(os, name)))
-        from watcher.triggerer.cleaning.event_files import EventFilesCleaner  # noqa: PLC0415  patched here alone
+        from watcher.features.clean_source.event_files import EventFilesCleaner  # noqa: PLC0415  patched here alone
 
         for name in STEPS:
             patch.setattr(EventFilesCleaner, name, committed(getattr(EventFilesCleaner, name)))

@@ -28,6 +28,7 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection import rewind
+from store.detection.interest import NO_HOOKS
 from store.detection.positions import NewPosition
 from store.errors import CommitUnknown, NotFound, PositionLost
 from tests.databases import both_in_long_form, counted_commits, on_both
@@ -115,7 +116,7 @@ async def test_detections_that_become_ready_during_a_commit_are_committed_togeth
 ) -> None:
     monkeypatch.setattr("store.detection.detections.LONGEST_WRITING", 60.0)
     every = await detectors(database, 12)
-    group = GroupCommit(database)
+    group = GroupCommit(database, NO_HOOKS)
     with counted_commits(database) as commits:
         await all_detect(group, every, times=5)
     assert await assert_whole(database) == 60
@@ -127,7 +128,7 @@ async def test_of_many_busy_watchers_one_half_makes_batches_while_the_other_is_c
 ) -> None:
     every = await detectors(database, 60)
     with counted_commits(database) as commits:
-        await all_detect(GroupCommit(database), every, times=6)
+        await all_detect(GroupCommit(database, NO_HOOKS), every, times=6)
     assert await assert_whole(database) == 360
     assert 10 <= len(commits) <= 30, "all at once would be six, and nobody would work while the database does"
 
@@ -135,7 +136,7 @@ async def test_of_many_busy_watchers_one_half_makes_batches_while_the_other_is_c
 @on_both
 async def test_a_poisoned_member_fails_alone(database: Database) -> None:
     first, *others = await detectors(database, 6)
-    group = GroupCommit(database)
+    group = GroupCommit(database, NO_HOOKS)
     await first.detect(group)
     twice, nowhere, *good = others
     ends = await outcomes(
@@ -157,7 +158,7 @@ async def test_a_member_that_lost_its_position_writes_nothing_and_the_others_are
     async with database.transaction() as connection:
         back = NewPosition(source_identity="{}", state="0", watermark="0")
         await rewind.rewind(connection, every[2].name, 0, back, database.dialect)
-    ends = await outcomes(GroupCommit(database), *(one.detection() for one in every))
+    ends = await outcomes(GroupCommit(database, NO_HOOKS), *(one.detection() for one in every))
     assert isinstance(ends[2], PositionLost)
     assert [end for end in ends if end == {"load"}] == [{"load"}] * 3
     assert set(await numbers(database)) == {one.name for one in every} - {every[2].name}
@@ -165,7 +166,7 @@ async def test_a_member_that_lost_its_position_writes_nothing_and_the_others_are
 
 async def test_a_locked_position_delays_no_other_member(database: Database) -> None:
     every = await detectors(database, 4)
-    group = GroupCommit(database)
+    group = GroupCommit(database, NO_HOOKS)
     async with anyio.create_task_group() as tasks, database.transaction() as connection:
         mine = select(watcher_position.c.version).where(watcher_position.c.watcher.in_([every[0].name, every[2].name]))
         await connection.execute(mine.with_for_update())
@@ -187,7 +188,7 @@ async def test_every_member_gets_an_unknown_outcome(database: Database, monkeypa
     monkeypatch.setattr("store.database.engine.COMMIT_DEADLINE", 0.2)
     async with database.reading() as holder:
         await holder.execute(text("SELECT pg_advisory_xact_lock(1)"))
-        ends = await outcomes(GroupCommit(database), *(one.detection() for one in every))
+        ends = await outcomes(GroupCommit(database, NO_HOOKS), *(one.detection() for one in every))
     assert [type(end) for end in ends] == [CommitUnknown] * 4
     assert len({id(end) for end in ends}) == 4
     monkeypatch.undo()
@@ -203,7 +204,7 @@ async def test_a_commit_whose_session_is_ended_twice_is_repeated(database: Datab
         for statement in ENDED_TWICE:
             await connection.execute(text(statement))
     try:
-        await one.detect(GroupCommit(database))
+        await one.detect(GroupCommit(database, NO_HOOKS))
     finally:
         async with database.transaction() as connection:
             await connection.execute(text("DROP FUNCTION ends CASCADE"))
@@ -216,7 +217,7 @@ async def test_a_member_that_is_cancelled_while_waiting_is_committed_and_the_gro
     database: Database,
 ) -> None:
     every = await detectors(database, 8)
-    group = GroupCommit(database)
+    group = GroupCommit(database, NO_HOOKS)
 
     async def cancelled(one: Detector, scope: anyio.CancelScope) -> None:
         with scope:
@@ -244,7 +245,7 @@ async def test_on_sqlite_a_group_ends_when_writing_takes_long(
     monkeypatch.setattr("store.detection.detections.LONGEST_WRITING", 0.0)
     every = await detectors(database, 6)
     with counted_commits(database) as commits:
-        await all_detect(GroupCommit(database), every)
+        await all_detect(GroupCommit(database, NO_HOOKS), every)
     assert await assert_whole(database) == len(commits) == 6
 
 
@@ -255,7 +256,7 @@ async def test_groups_are_limited_and_a_large_detection_is_committed_alone(
     monkeypatch.setattr(f"watcher.triggerer.group_commit.{limit}", 2)
     every = await detectors(database, 7)
     with counted_commits(database) as counted:
-        await all_detect(GroupCommit(database), every)
+        await all_detect(GroupCommit(database, NO_HOOKS), every)
     assert await assert_whole(database) == 7
     assert len(counted) == commits
 
@@ -275,7 +276,7 @@ async def test_each_members_log_records_belong_to_its_watcher_and_precede_the_co
     event.listen(database._writer.sync_engine, "commit", at_commit)
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
         records = lines  # type: ignore[assignment]
-        await all_detect(GroupCommit(database), every)
+        await all_detect(GroupCommit(database, NO_HOOKS), every)
     event.remove(database._writer.sync_engine, "commit", at_commit)
     written = [line for line in lines if line["event"] == "store.writing"]
     assert sorted((line["watcher"], line["write_id"]) for line in written) == [(w.name, f"{w.name}-1") for w in every]
@@ -332,7 +333,7 @@ class Crowd:
 
 async def test_groups_reloads_rewinds_and_states_never_deadlock(database: Database) -> None:
     crowd = Crowd(database=database, every=await detectors(database, 8), turns=effort(8, 200))
-    group = GroupCommit(database)
+    group = GroupCommit(database, NO_HOOKS)
     async with anyio.create_task_group() as tasks:
         for one in crowd.every:
             tasks.start_soon(crowd.detect, group, one)

@@ -12,6 +12,7 @@ import pytest
 
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, queued_event, watcher_position
+from store.detection.interest import NO_HOOKS
 from store.values import WATERMARK_SUFFIX
 from tests.effort import effort
 from tests.service.api.application import make_context, serving
@@ -50,7 +51,7 @@ async def test_writes_and_clears_by_the_api_meet_no_deadlock_and_lose_no_detecti
 ) -> None:
     every = await watchers_of_two_assets(database)
     context = make_context(database, tmp_path, configuration_hash="hash")
-    group, done, statuses = GroupCommit(database), anyio.Event(), set[int]()
+    group, done, statuses = GroupCommit(database, NO_HOOKS), anyio.Event(), set[int]()
 
     async def detect(one: Detector) -> None:
         while not done.is_set():

@@ -23,6 +23,7 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredWatcher
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, watcher_position
+from store.detection.interest import NO_HOOKS
 from store.detection.positions import LoadedPosition
 from store.processes.triggerers import ProcessInfo
 from tests.databases import on_both, statements_of
@@ -116,7 +117,7 @@ async def hosting(
     connections = {"postgres": PostgresConnection.model_validate({"type": "postgres", "dsn": dsn}), **more}
     counted = {trigger: polls.counting(trigger) for trigger, _ in triggers.values()}
     process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     hosted = {
         name: Hosted(
             name=name,

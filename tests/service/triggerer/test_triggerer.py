@@ -28,12 +28,14 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection import positions
+from store.detection.interest import NO_HOOKS
 from store.errors import Conflict
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
+from tests.features import TABLES
 from triggers.base import (
     BaseOptions,
     Facts,
@@ -46,10 +48,10 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from watcher.features.problems.reading import of_watcher
 from watcher.host.health import Health
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
-from watcher.scheduling.problems.reading import of_watcher
 from watcher.triggerer import failures
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 from watcher.triggerer.committing import Committer
@@ -219,7 +221,7 @@ async def triggerer(
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = ProcessInfo(id=process_id or str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks)
 
@@ -566,6 +568,7 @@ async def controlled(database, tapes, poll_timeout=timedelta(seconds=30)):
         asset_ids = await assets.ids_by_name(session)
     async with open_clients({}) as clients:
         yield Control(
+            tables=TABLES,
             database=database,
             hosted=hosted(tapes, asset_ids),
             clients=clients,

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.outbound.airflow.forward import is_ours, marked
-from watcher.outbound.airflow.reading import AirflowReading
+from watcher.features.airflow.forward import is_ours, marked
+from watcher.features.airflow.reading import AirflowReading
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATENESS = timedelta(seconds=10)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watcher.cli.first_files import Endpoint, PlaceInvalid, check_apart, source_of, target_of
+from watcher.features.init.first_files import Endpoint, PlaceInvalid, check_apart, source_of, target_of
 
 HERE = Path("/work/here")
 

@@ -23,7 +23,7 @@ from config.reading.loader import load
 from config.reading.sources import folders, stamps
 from watcher.configuration.vocabulary import vocabulary
 from watcher.features.isolation.asked_classes import AskedClasses
-from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.features.isolation.inquiries import Inquirer
 
 TEXT = """
 version: 1

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
-from config.publishing import WRITTEN_SCHEMA
-from config.publishing.json_schema import json_schema
+from config.features.publishing import WRITTEN_SCHEMA
+from config.features.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from watcher.configuration.vocabulary import vocabulary

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
-from config.publishing.json_schema import json_schema
+from config.features.publishing.json_schema import json_schema
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 

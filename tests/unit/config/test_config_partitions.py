@@ -13,7 +13,7 @@ from config.models.assets import parts_by_asset
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 from watcher.features.isolation.asked_classes import AskedClasses
-from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.features.isolation.inquiries import Inquirer
 
 pytestmark = pytest.mark.feature("partitions")
 

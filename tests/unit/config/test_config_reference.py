@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config.publishing.reference import rewrite
+from config.features.publishing.reference import rewrite
 from tools.configuration_page import MODELS
 
 REPOSITORY = Path(__file__).parents[3]

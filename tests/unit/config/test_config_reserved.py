@@ -12,10 +12,10 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from config.errors import ConfigurationInvalid
+from config.features.publishing.json_schema import json_schema
 from config.models import IngestConfig, JobConfig
 from config.models.reserved import RESERVED
 from config.models.settings import Settings
-from config.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.section import keys, models_at
 from watcher.configuration.vocabulary import vocabulary

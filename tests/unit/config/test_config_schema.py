@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
+from config.features.publishing.json_schema import json_schema
 from config.models import Configuration
-from config.publishing.json_schema import json_schema
 from config.vocabulary import Vocabulary
 
 GOOD = """\

@@ -13,6 +13,7 @@ from config.errors import ConfigurationInvalid
 from config.models import Configuration
 from config.models.assets import parts_by_asset
 from config.reading.loader import load
+from tests.features import DECLARATIONS
 from watcher.configuration.declarations import declared
 from watcher.configuration.sources import hosted
 from watcher.configuration.vocabulary import vocabulary
@@ -40,7 +41,7 @@ def read(write: Callable[[str], Path]) -> Callable[..., Configuration]:
 
 def test_the_assets_are_declared_and_hosted(read: Callable[..., Configuration]) -> None:
     configuration = read()
-    [watcher] = declared(configuration).watchers
+    [watcher] = declared(configuration, DECLARATIONS).watchers
     assert (watcher.asset, watcher.further_assets) == ("inbox", ("orders", "refunds"))
     host = hosted(configuration, {"inbox": 1, "orders": 2, "refunds": 3})["drop"]
     assert (host.asset_id, host.further_assets) == (1, {"orders": 2, "refunds": 3})
@@ -70,9 +71,9 @@ PARTS = 'partition: {day: "dt={}"}'
 def test_the_assets_have_the_parts_of_the_watchers_partition_keys(read: Callable[..., Configuration]) -> None:
     configuration = read(f"{DIVIDED}, {PARTS}", batch="{mode: per_partition, by: day}")
     assert parts_by_asset(configuration.assets) == dict.fromkeys(("inbox", "orders", "refunds"), ("day",))
-    assert {each.name: json.loads(each.partition_parts or "") for each in declared(configuration).assets} == {
-        name: ["day"] for name in ("inbox", "orders", "refunds")
-    }
+    assert {
+        each.name: json.loads(each.partition_parts or "") for each in declared(configuration, DECLARATIONS).assets
+    } == {name: ["day"] for name in ("inbox", "orders", "refunds")}
     with pytest.raises(ConfigurationInvalid, match="names other parts than the asset orders, which has month"):
         read(f"{DIVIDED}, {PARTS}", orders="{partition: [month]}")
 

@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from config.errors import ConfigurationInvalid
+from config.features.publishing import WRITTEN_SCHEMA
 from config.models import Configuration
 from config.models.changes import changes
-from config.publishing import WRITTEN_SCHEMA
 from config.reading.loader import load
 from triggers.changes.options import ChangesOptions
 from triggers.changes.trigger import PostgresChanges

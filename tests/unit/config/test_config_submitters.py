@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.publishing.json_schema import json_schema
+from config.features.publishing.json_schema import json_schema
 from config.vocabulary import Vocabulary
 from tests.unit.config.conftest import Load, Problems
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.reading.loader import load
-from store.catalog.catchups import StoredEvents
+from store.features.catchup.catchups import StoredEvents
 from store.runs.queues import CountedQueue
 from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.vocabulary import vocabulary

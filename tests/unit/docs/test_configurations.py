@@ -14,7 +14,7 @@ from config.reading.loader import load
 from tests.elsewhere import add_entry_point
 from watcher.configuration.vocabulary import vocabulary
 from watcher.features.isolation.asked_classes import AskedClasses
-from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.features.isolation.inquiries import Inquirer
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

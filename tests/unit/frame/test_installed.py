@@ -8,17 +8,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import typer
 from fastapi import APIRouter
+from sqlalchemy import Select, Table
 
 from config.errors import ConfigurationInvalid, UnknownClass
+from config.models import Configuration
 from config.models.settings import SettingsPart
 from config.reading.settings_loader import load_settings
+from store.processes.cleanup import Chore
 from tests.elsewhere import add_feature
 from triggers.base import BaseConnection, BaseEventTrigger
+from watcher import assembly
 from watcher import installed as module
 from watcher.errors import FeatureUnusable
 from watcher.feature import CONTRACT, OPEN, Feature
@@ -42,11 +46,26 @@ def takes(*parameters: str) -> Callable[[Any], bool]:
 
 
 def is_async(*parameters: str) -> Callable[[Any], bool]:
-    return lambda made: inspect.iscoroutinefunction(made) and takes(*parameters)(made)
+    """Return whether something is an async function whose first parameters, all that must be given, have these names."""
+
+    def check(made: Any) -> bool:
+        required = [
+            each.name.lstrip("_")
+            for each in inspect.signature(made).parameters.values()
+            if each.default is inspect.Parameter.empty
+        ]
+        return inspect.iscoroutinefunction(made) and required == [*parameters]
+
+    return check
 
 
 def are(kind: type) -> Callable[[Any], bool]:
     return lambda made: bool(made) and all(isinstance(each, kind) for each in made)
+
+
+def declares(made: Any) -> bool:
+    hints = get_type_hints(made)
+    return next(iter(hints.values())) is Configuration and hints["return"].__name__ == "Applies"
 
 
 KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -57,6 +76,12 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "settings": is_subclass_of(SettingsPart),
     "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 2,
     "planners": is_subclass_of(Planner),
+    "tables": are(Table),
+    "keeps_events": lambda made: isinstance(made, Select) and len(made.selected_columns) == 1,
+    "applies": is_async("connection", "applied"),
+    "declares": declares,
+    "chores": are(Chore),
+    "after_events": is_async("connection", "events"),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),
     "routes": are(APIRouter),
@@ -111,6 +136,11 @@ def test_a_feature_file_imports_only_the_contract(name: str) -> None:
 )
 def test_each_word_is_brought_by_one_feature(hook: str) -> None:
     OURS.words(hook)
+
+
+def test_hooks_run_in_the_order_of_the_list() -> None:
+    for made in (assembly.event_hooks(OURS.features).features, assembly.declarations(OURS.features)):
+        assert [*made] == [name for name in BUILT_IN if name in made]
 
 
 def test_another_spelling_means_a_trigger_of_its_feature() -> None:

@@ -15,8 +15,8 @@ from tests.unit.api.test_described_watermarks import row
 from triggers.base import Facts
 from watcher.configuration.vocabulary import Descriptions, vocabulary
 from watcher.features.isolation.asked_classes import AskedClasses, ForeignOptions
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
 
 MODULES = {
     "exits_on_import": "import os\nos._exit(9)\n",

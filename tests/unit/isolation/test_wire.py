@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.triggerer.isolation.batch_frames import PART, Parts, batch_contents, stored_contents
-from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, encode, framed
+from watcher.features.isolation.batch_frames import PART, Parts, batch_contents, stored_contents
+from watcher.features.isolation.wire import BrokenFrame, Decoder, encode, framed
 from watcher.triggerer.limits import BatchLimits
 
 JSON = st.recursive(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.detection.outbox import OutboxMessage
-from watcher.outbound.outbox.delivery import (
+from store.features.outbox.outbox import OutboxMessage
+from watcher.features.outbox.delivery import (
     LONGEST_PAUSE,
     Delivered,
     DeliveryRefused,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from store.keys import ClockDeadline, CronSchedule
-from watcher.scheduling.problems.lateness import late_since
+from watcher.features.problems.lateness import late_since
 
 BERLIN = "Europe/Berlin"
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from store.keys import Batching
 from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
-from watcher.scheduling import item_counts
-from watcher.scheduling.compared_items import DistinctItems, NamedFiles
-from watcher.scheduling.completeness import missing_values
-from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
+from watcher.features.partitions import item_counts
+from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
+from watcher.features.partitions.completeness import missing_values
+from watcher.features.partitions.groups import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning.plans import Waits
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,6 +12,7 @@ from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table
 
 from config.models.settings import StoreSettings
 from store.database.lifecycle import (
+    FEATURE,
     DeletedWith,
     HandedOver,
     Horizon,
@@ -23,10 +24,12 @@ from store.database.lifecycle import (
     renamed,
     retained,
 )
-from store.database.schema import asset_event, metadata
+from store.database.schema import asset_event, kernel_tables
 from store.processes import cleanup
+from tests import features
+from watcher import assembly
 
-TABLES = metadata.tables
+TABLES = {table.name: table for table in features.TABLES}
 
 
 def naming_columns(table: Table) -> set[str]:
@@ -63,14 +66,14 @@ def test_a_name_rule_reads_as_a_sentence() -> None:
     assert all(rule.value.endswith(".") for rule in NameRule)
 
 
-@pytest.mark.parametrize("table", [table for table, _, _ in renamed(TABLES, HandedOver)], ids=str)
+@pytest.mark.parametrize("table", [table for table, _, _ in renamed(TABLES.values(), HandedOver)], ids=str)
 def test_each_column_is_handed_over_or_stays(table: Table) -> None:
-    for _, column, rule in (each for each in renamed(TABLES, HandedOver) if each[0] is table):
+    for _, column, rule in (each for each in renamed(TABLES.values(), HandedOver) if each[0] is table):
         assert sorted([column, *rule.columns, *rule.stays]) == sorted(table.c.keys())
 
 
 def test_the_clean_up_sweeps_exactly_what_tables_declare() -> None:
-    declared = [rule.sweep for _, rule in retained(TABLES, Swept)]
+    declared = [rule.sweep for _, rule in retained(TABLES.values(), Swept)]
     assert sorted(declared) == sorted(cleanup._SWEEPS)
 
 
@@ -79,7 +82,7 @@ def test_a_horizon_that_is_a_setting_is_in_the_configuration(horizon: Horizon) -
     assert horizon.removeprefix("store.") in StoreSettings.model_fields
 
 
-@pytest.mark.parametrize("function", sorted({rule.function for _, rule in retained(TABLES, RemovedBy)}))
+@pytest.mark.parametrize("function", sorted({rule.function for _, rule in retained(TABLES.values(), RemovedBy)}))
 def test_who_removes_rows_is_there(function: str) -> None:
     module, _, name = function.rpartition(".")
     assert callable(getattr(importlib.import_module(module), name))
@@ -87,7 +90,7 @@ def test_who_removes_rows_is_there(function: str) -> None:
 
 def test_rows_that_the_database_deletes_with_others_are_those_of_cascading_keys() -> None:
     """An association of an alias is of two rows that are never deleted: its key cascades and nothing is deleted with it."""
-    declared = {(table.name, rule.table) for table, rule in retained(TABLES, DeletedWith) if rule.by_database}
+    declared = {(table.name, rule.table) for table, rule in retained(TABLES.values(), DeletedWith) if rule.by_database}
     cascading = {
         (table.name, key.column.table.name)
         for table in TABLES.values()
@@ -101,12 +104,36 @@ def test_rows_that_the_database_deletes_with_others_are_those_of_cascading_keys(
 @pytest.mark.parametrize("target", ["run.dag_id", "task_instance.id"])
 def test_what_belongs_to_a_run_is_deleted_with_it(target: str) -> None:
     referring = {table.name for table, _ in foreign_keys(target)}
-    assert referring <= {table.name for table, _ in retained(TABLES, DeletedWith)}
+    assert referring <= {table.name for table, _ in retained(TABLES.values(), DeletedWith)}
 
 
 def test_an_event_stays_while_anything_refers_to_it() -> None:
-    """The sweep of events asks every table whose rows would lose their event."""
+    """The sweep of events asks every table whose rows would lose their event, those of features by what they keep."""
     referring = {table.name for table, key in foreign_keys("asset_event.id") if key.ondelete is None}
-    asked = str(cleanup._old_events("events", asset_event, datetime.max.replace(tzinfo=UTC)).condition)
+    old = cleanup._old_events("events", asset_event, datetime.max.replace(tzinfo=UTC))
+    asked = str(cleanup._without(old, features.KEPT_EVENTS).condition)
     catching_up = {"catchup"}  # it has the range of those that it is still to get
-    assert referring | catching_up == {name for name in TABLES if re.search(rf"FROM {name}\b", asked)}
+    lacking = {"asset_event"}  # the events of this range
+    assert referring | catching_up | lacking == {name for name in TABLES if re.search(rf"FROM {name}\b", asked)}
+
+
+BY_FEATURE = {each.name: assembly.tables([each])[len(kernel_tables()) :] for each in features.FEATURES}
+OF_FEATURES = [table for tables in BY_FEATURE.values() for table in tables]
+
+
+def test_a_feature_lists_the_tables_that_are_declared_as_its_own() -> None:
+    for name, tables in BY_FEATURE.items():
+        assert {table.name for table in tables} == {
+            table.name for table in TABLES.values() if table.info[FEATURE] == name
+        }
+
+
+def test_the_kernels_tables_refer_to_no_table_of_a_feature() -> None:
+    referred = {key.column.table.name for table in kernel_tables() for key in table.foreign_keys}
+    assert not referred & {table.name for table in OF_FEATURES}
+
+
+def test_what_of_a_feature_goes_with_rows_of_the_kernel_is_deleted_by_the_database() -> None:
+    """So nothing of the kernel has to know these tables, and its clean-up sweeps none of them."""
+    assert all(rule.by_database for _, rule in retained(OF_FEATURES, DeletedWith))
+    assert [*retained(OF_FEATURES, Swept)] == []

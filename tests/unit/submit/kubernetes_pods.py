@@ -12,8 +12,8 @@ from typing import Final
 from config.features.kubernetes.settings import KubernetesSettings
 from tests.stand_in_kubernetes import TOKEN
 from tests.unit.submit.plain import workspace
+from watcher.features.kubernetes.submitter import KubernetesPods
 from watcher.installed import known_settings
-from watcher.submit.kubernetes.submitter import KubernetesPods
 
 NAMESPACE: Final = "STAND_IN_NAMESPACE"
 

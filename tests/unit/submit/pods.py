@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watcher.submit.kubernetes.names import STOPPED
+from watcher.features.kubernetes.names import STOPPED
 
 RUNNING = {"running": {"startedAt": "2026-11-26T12:00:00Z"}}
 

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 
 from tests.unit.submit.plain import make_submission
+from watcher.features.kubernetes.options import KubernetesOptions
 from watcher.submit.base import Submission, Submitter
-from watcher.submit.kubernetes.options import KubernetesOptions
 
 OF_JOB = "STARTER_JOB"
 """The job's own keys and its context, as JSON."""

@@ -11,8 +11,8 @@ import pytest
 
 from config.features.kubernetes.settings import DriverPod
 from tests.unit.submit.plain import make_submission
-from watcher.submit.kubernetes.driver_files import CarriedFiles, NotCarried, driver_command, in_pod
-from watcher.submit.kubernetes.manifest import LeaseTimes, Place
+from watcher.features.kubernetes.driver_files import CarriedFiles, NotCarried, driver_command, in_pod
+from watcher.features.kubernetes.manifest import LeaseTimes, Place
 
 PLACE = Place(namespace="spark", installation="0a-0b")
 POD = DriverPod.model_validate({"image": "x", "driver": {"memory": "2Gi"}})

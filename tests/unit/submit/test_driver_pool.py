@@ -18,11 +18,11 @@ from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
+from watcher.features.warm.driver import WarmDriver, reap_left_behind
 from watcher.host.logs import event_logs
 from watcher.submit.base import Submission, WarmConditions, WarmRequest
 from watcher.submit.local.processes import signal_tagged
 from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm.driver import WarmDriver, reap_left_behind
 
 NewTry = Callable[..., Submission]
 

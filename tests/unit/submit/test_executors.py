@@ -14,10 +14,10 @@ import pytest
 from config.features.kubernetes.settings import DriverPod, PodSize, mebibytes
 from config.models.spark import read_properties
 from tests.unit.submit.plain import make_submission
-from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.driver_files import CarriedFiles, driver_command, in_pod
-from watcher.submit.kubernetes.executor_start import command, spark_home
-from watcher.submit.kubernetes.manifest import LeaseTimes, Place
+from watcher.features.kubernetes import names
+from watcher.features.kubernetes.driver_files import CarriedFiles, driver_command, in_pod
+from watcher.features.kubernetes.executor_start import command, spark_home
+from watcher.features.kubernetes.manifest import LeaseTimes, Place
 
 PLACE = Place(namespace="spark", installation="0a0a0a0a-0000-4000-8000-000000000000")
 OF_SPARK = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
+from watcher.features.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 
 USER = {"token": "secret"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.submit.kubernetes.pod_log import CopiedLog, CopiedUpTo, CopyPace, new_lines
+from watcher.features.kubernetes.pod_log import CopiedLog, CopiedUpTo, CopyPace, new_lines
 
 
 def line(moment: int, text: str) -> bytes:

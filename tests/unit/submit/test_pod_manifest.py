@@ -11,9 +11,9 @@ import pytest
 
 from config.features.kubernetes.settings import DriverPod
 from tests.unit.submit.plain import make_submission
+from watcher.features.kubernetes import manifest, names
+from watcher.features.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.base import Submission, SubmitError
-from watcher.submit.kubernetes import manifest, names
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
 
 PLACE = Place(namespace="spark", installation="0a0a0a0a-0000-4000-8000-000000000000")
 COMMAND = DriverCommand(argv=["spark-submit", "load.py"], environment={"PASSWORD": "geheim"})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from config.features.kubernetes.settings import DriverPod, PodSize, mebibytes
+from watcher.features.kubernetes.options import KubernetesOptions, refusals
 from watcher.submit.base import SparkApplication
-from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 
 
 @pytest.mark.parametrize(

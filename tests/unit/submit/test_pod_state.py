@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
-from watcher.submit.kubernetes.names import LATE, START_TIMEOUT
-from watcher.submit.kubernetes.pod_state import (
+from watcher.features.kubernetes.names import LATE, START_TIMEOUT
+from watcher.features.kubernetes.pod_state import (
     STARTED_TWICE,
     is_out_of_sight,
     overdue,
@@ -18,7 +18,7 @@ from watcher.submit.kubernetes.pod_state import (
     with_start,
     without_node,
 )
-from watcher.submit.kubernetes.pod_tries import next_look
+from watcher.features.kubernetes.pod_tries import next_look
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.effort import PATIENCE
 from tests.unit.submit.switchboard import Switchboard, program
-from watcher.submit.kubernetes import wrapper
+from watcher.features.kubernetes import wrapper
 from watcher.submit.local import shim
 
 START = """

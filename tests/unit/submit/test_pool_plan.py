@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.submit.warm.pool_plan import DriverMemory, PoolPlan, WaitingDriver, WarmJob, choose, plan_pool
+from watcher.features.warm.pool_plan import DriverMemory, PoolPlan, WaitingDriver, WarmJob, choose, plan_pool
 
 ROOMY = DriverMemory(all_mb=10_000, warm_mb=5_000)
 LOAD = WarmJob(dag_id="load", key="a", count=2, memory_mb=500)

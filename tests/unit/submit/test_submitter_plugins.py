@@ -11,6 +11,7 @@ import pytest
 from config.errors import ConfigurationInvalid
 from config.models import Configuration, SparkParameters
 from config.reading.loader import load
+from tests.features import DECLARATIONS
 from watcher.configuration.declarations import declared, jobs_to_start, submitters, workspace
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
@@ -45,7 +46,7 @@ def test_a_dotted_path_is_enough(tmp_path: Path) -> None:
     assert remote.workspace.home == tmp_path / "home"
     with pytest.raises(SubmitError, match=r"settings.api.base_url"):
         remote.api_url(Addresses(local="http://127.0.0.1:1", public=None))
-    definitions = {job.dag_id: job.definition for job in declared(loaded).jobs}
+    definitions = {job.dag_id: job.definition for job in declared(loaded, DECLARATIONS).jobs}
     assert definitions["remote"].submitter == "remote_cluster.RemoteCluster"
     assert definitions["usual"].submitter == "spark-submit"
 

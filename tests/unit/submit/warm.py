@@ -9,10 +9,10 @@ from anyio.to_thread import run_sync
 
 from tests.effort import PATIENCE
 from tests.unit.submit.plain import workspace
+from watcher.features.warm.driver import WarmDriver
+from watcher.features.warm.submitter import WarmSparkSubmit
 from watcher.submit.base import Handle, Submission
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.warm.driver import WarmDriver
-from watcher.submit.warm.submitter import WarmSparkSubmit
 
 
 class StartsWarm(WarmSparkSubmit):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from watcher.serving.web.pictures.lag_line import lag_line
-from watcher.serving.web.pictures.timeline import TimeSpan
+from watcher.features.pages.pictures.lag_line import lag_line
+from watcher.features.pages.pictures.timeline import TimeSpan
 
 SPAN = TimeSpan(zoom="day", until=datetime(2026, 1, 31, 12, 30, tzinfo=UTC))
 NEWEST = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()) // 3600

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from watcher.features.pages.pictures.poll_strip import poll_strip
 from watcher.host.poll_history import Poll
-from watcher.serving.web.pictures.poll_strip import poll_strip
 
 AT = "2026-01-31T12:00:00.000Z"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from store.runs.run_history import PastRun
-from watcher.serving.web.pictures.run_strip import run_strip
+from store.features.pages.run_history import PastRun
+from watcher.features.pages.pictures.run_strip import run_strip
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from store.runs.run_spans import JobInSpan, RunGroup
-from watcher.serving.web.pictures.timeline import RunBar, TimeSpan, hour_marks, rows, ticks
+from store.features.pages.run_spans import JobInSpan, RunGroup
+from watcher.features.pages.pictures.timeline import RunBar, TimeSpan, hour_marks, rows, ticks
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = TimeSpan(zoom="day", until=NOON)

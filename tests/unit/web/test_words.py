@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watcher.serving.web.words import SHORT, cost, duration, pretty, visible
+from watcher.features.pages.words import SHORT, cost, duration, pretty, visible
 
 
 def test_durations_and_texts_are_formatted() -> None:

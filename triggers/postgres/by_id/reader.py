@@ -24,8 +24,9 @@ from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.reader import Reader
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.probed_tables import Arguments
+from triggers.postgres.sql import parts_as_texts
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.shared.postgres.sql import parts_as_texts, row_as_json
+from triggers.shared.postgres.sql import row_as_json
 from triggers.shared.postgres.values import LARGEST_ID
 
 log = structlog.get_logger()

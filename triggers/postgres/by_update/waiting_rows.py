@@ -14,10 +14,11 @@ from triggers.postgres.by_update.window import BEFORE_THE_FIRST, RowPlace
 from triggers.postgres.history.kept_rows import NO_FINGERPRINT
 from triggers.postgres.reading.bad_rows import BadRow, RowFailure, RowPart, all_unreadable, failure_of, first_unreadable
 from triggers.postgres.reading.sizes import length_of, size_of
+from triggers.postgres.row_limits import HugeRow, refuse_unreadable
+from triggers.postgres.sql import parts_as_texts
 from triggers.postgres.table.watched_table import WatchedTable
 from triggers.shared.postgres.failures import UnreadableRows
-from triggers.shared.postgres.row_limits import HugeRow, refuse_unreadable
-from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.sql import primary_key_as_json, quoted, row_as_json
 from triggers.shared.postgres.values import parse_all
 
 

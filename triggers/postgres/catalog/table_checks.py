@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from triggers.base import Finding
 from triggers.postgres.catalog.facts import TableFacts
-from triggers.shared.postgres.options import TableOptions
+from triggers.postgres.table_options import TableOptions
 
 OptionsT = TypeVar("OptionsT", bound=TableOptions)
 Check: TypeAlias = Callable[[TableFacts, OptionsT], Iterator[Finding]]

@@ -16,9 +16,9 @@ import structlog
 
 from triggers.errors import Finding, TriggerError
 from triggers.postgres.sql import NOTIFY_CHANNEL
+from triggers.postgres.table_options import TableOptions
 from triggers.retries import listen_for_ever
 from triggers.shared.postgres.failures import close_connection, driver_errors
-from triggers.shared.postgres.options import TableOptions
 from triggers.shared.postgres.sql import quoted
 
 PROBE_EVERY: Final = 20.0

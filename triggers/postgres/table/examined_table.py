@@ -14,8 +14,8 @@ from triggers.options import format_duration
 from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.server.session import Lane, Server
+from triggers.postgres.table_options import TableOptions
 from triggers.shared.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
-from triggers.shared.postgres.options import TableOptions
 
 OptionsT = TypeVar("OptionsT", bound=TableOptions)
 

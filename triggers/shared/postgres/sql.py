@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from triggers.partition_keys import LONGEST
 from triggers.shared.postgres.values import ValueType
 
 _QUOTED_TABLE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"')
@@ -74,19 +73,6 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
         return "NULL::text"
     items = ", ".join(f"{_exact(name, types)} AS {quoted(name)}" for name in columns)
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
-
-
-def parts_as_texts(rows: str, columns: Sequence[str | None]) -> str:
-    """Return an expression for the values of the columns that decide which event a row is in, as PostgreSQL writes them.
-
-    It is null without columns. `rows` is the table, or its name in the statement. A value without a column is null. Longer
-    values than a key may have are cut: they make no key.
-    """
-    if not columns:
-        return "NULL::text[]"
-    most = LONGEST + 1
-    parts = ("NULL::text" if name is None else f"left({rows}.{quoted(name)}::text, {most})" for name in columns)
-    return f"ARRAY[{', '.join(parts)}]"
 
 
 def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:

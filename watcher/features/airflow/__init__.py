@@ -1,0 +1,1 @@
+"""The neighbouring Airflow: its events become ours, ours become its."""

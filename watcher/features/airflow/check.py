@@ -8,7 +8,7 @@ from config.features.airflow.settings import AirflowPart
 from config.models import Configuration
 from store.database import Database
 from watcher.configuration.findings import Findings, judged
-from watcher.outbound.airflow.checks import check as findings_of
+from watcher.features.airflow.checks import check as findings_of
 
 
 async def check(configuration: Configuration, database: Database | None) -> Findings:  # noqa: ARG001  it needs none

@@ -7,9 +7,9 @@ from anyio.abc import TaskStatus
 
 from config.features.airflow.settings import AirflowPart
 from watcher.configuration.services import ServiceContext
+from watcher.features.airflow.neighbour import Neighbour
+from watcher.features.outbox.sender import Sender
 from watcher.host.containment import Service
-from watcher.outbound.airflow.neighbour import Neighbour
-from watcher.outbound.outbox.sender import Sender
 
 
 def build(context: ServiceContext) -> Service:
@@ -24,6 +24,7 @@ def build(context: ServiceContext) -> Service:
         leadership=host.leadership,
         hint=host.hints.give,
         health=host.health,
+        hooks=context.hooks,
     )
     sender = Sender(database=host.database, leadership=host.leadership, destinations=neighbour.destinations)
     host.hints.listen("outbox", lambda _names: sender.wake())

@@ -6,5 +6,6 @@ FEATURE = Feature(
     name="alerts",
     needs=frozenset({"outbox", "problems"}),
     settings="config.features.alerts.settings.AlertsPart",
+    tables="store.features.alerts.tables.TABLES",
     services=(FeatureService(name="alerts", build="watcher.features.alerts.service.build", scope="scheduler"),),
 )

@@ -7,10 +7,11 @@ from anyio.abc import TaskStatus
 
 from config.features.alerts.settings import AlertsPart
 from watcher.configuration.services import ServiceContext
+from watcher.features.alerts.delivery import Alerts
+from watcher.features.alerts.evaluator import Evaluator
+from watcher.features.outbox.sender import Sender
 from watcher.host.containment import Service
 from watcher.installed import resolve
-from watcher.outbound.alerts import Alerts, Evaluator
-from watcher.outbound.outbox.sender import Sender
 from watcher.scheduling.problems.sources import ProblemsOf
 
 

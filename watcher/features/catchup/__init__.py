@@ -1,1 +1,0 @@
-"""Stored events for a new job."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from config.models import Configuration
 from config.models.schedules import AliasCondition, references
-from store.catalog import catchups
-from store.catalog.catchups import StoredEvents
 from store.database import Database
+from store.features.catchup import catchups
+from store.features.catchup.catchups import StoredEvents
 from triggers.base import Finding
 from watcher.configuration.findings import Findings
 

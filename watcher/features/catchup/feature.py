@@ -4,6 +4,9 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="catchup",
-    step="watcher.scheduling.catching_up.catch_up",
+    tables="store.features.catchup.tables.TABLES",
+    keeps_events="store.features.catchup.catchups.LACKING",
+    applies="store.features.catchup.catchups.begin",
+    step="watcher.features.catchup.step.catch_up",
     checks="watcher.features.catchup.check.check",
 )

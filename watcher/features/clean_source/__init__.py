@@ -1,0 +1,1 @@
+"""Moves or deletes the files of events that every job has loaded."""

@@ -1,1 +1,0 @@
-"""What became of one item of a source."""

@@ -4,7 +4,8 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="explain",
-    needs=frozenset({"rest"}),
-    routes="watcher.serving.api.routes.explain.ROUTERS",
-    commands={"explain": "watcher.cli.explain.top"},
+    needs=frozenset({"commands", "rest"}),
+    chores="store.features.explain.chores.CHORES",
+    routes="watcher.features.explain.routes.ROUTERS",
+    commands={"explain": "watcher.features.explain.commands.top"},
 )

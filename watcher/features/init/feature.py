@@ -4,5 +4,5 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="init",
-    commands={"init": "watcher.cli.init.top"},
+    commands={"init": "watcher.features.init.commands.top"},
 )

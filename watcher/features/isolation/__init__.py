@@ -1,1 +1,1 @@
-"""Triggers in processes of their own."""
+"""Triggers in processes of their own: nothing that a trigger does there reaches the host or another watcher."""

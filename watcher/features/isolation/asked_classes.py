@@ -18,11 +18,11 @@ from config.reading.loader import load
 from config.vocabulary import Checked, TriggerKind
 from triggers.base import BaseConnection, Facts, JsonObject, JsonValue
 from watcher.configuration.vocabulary import vocabulary
+from watcher.features.isolation.classes import scope
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
+from watcher.features.isolation.wire import Frame
 from watcher.host.plugins import NotRevealed, plugin_class
-from watcher.triggerer.isolation.classes import scope
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
-from watcher.triggerer.isolation.wire import Frame
 
 
 class ForeignOptions(BaseModel):
@@ -150,6 +150,7 @@ def _facts(answer: Frame) -> Facts:
         further_assets=tuple(answer["further_assets"]),
         parts=None if parts is None else tuple(parts),
         cleaned_after=None if seconds is None else timedelta(seconds=seconds),
+        moves_cleaned=answer["moves_cleaned"],
         has_slot=answer["has_slot"],
     )
 

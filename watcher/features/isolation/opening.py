@@ -9,11 +9,11 @@ from anyio.abc import TaskGroup
 
 from config.models import Configuration
 from watcher.configuration.sources import batch_limits
+from watcher.features.isolation.child_handle import ChildSettings
+from watcher.features.isolation.children import Children
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.trigger import OwnProcesses
 from watcher.triggerer.clients import tasks_of_block
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import OwnProcesses
 
 
 def child_settings(configuration: Configuration) -> ChildSettings:

@@ -10,13 +10,13 @@ from anyio.to_thread import run_sync
 from config.features.kubernetes.settings import KubernetesPart, KubernetesSettings
 from config.models.settings import Settings
 from store.database import Database
-from store.processes import clusters
-from store.processes.clusters import ClusterPlace
+from store.features.kubernetes import clusters
+from store.features.kubernetes.clusters import ClusterPlace
 from watcher.errors import StartRefused
+from watcher.features.kubernetes.api import PodApi
+from watcher.features.kubernetes.cluster import NoCluster
+from watcher.features.kubernetes.submitter import cluster_of
 from watcher.host.metadata import patiently
-from watcher.submit.kubernetes.api import PodApi
-from watcher.submit.kubernetes.cluster import NoCluster
-from watcher.submit.kubernetes.submitter import cluster_of
 
 SUBMITTER: Final = "kubernetes"
 

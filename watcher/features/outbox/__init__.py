@@ -1,0 +1,1 @@
+"""Sending what other systems are owed."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.detection import outbox
-from store.detection.outbox import AIRFLOW, StuckLane
+from store.features.outbox import outbox
+from store.features.outbox.outbox import AIRFLOW, StuckLane
 from watcher.host.metrics_snapshot import FeatureMetrics, gauge
 from watcher.scheduling.problems.problem import StandingProblem
 from watcher.scheduling.problems.sources import ProblemsLook

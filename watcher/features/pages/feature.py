@@ -5,6 +5,6 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="pages",
     needs=frozenset({"rest"}),
-    pages="watcher.serving.web.app.add_pages",
+    pages="watcher.features.pages.app.add_pages",
     commands={"open": "watcher.cli.pages.top", "sign-in-link": "watcher.cli.pages.top"},
 )

@@ -4,5 +4,7 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="partitions",
-    planners={"per_partition": "watcher.scheduling.partition_planner.PartitionPlanner"},
+    tables="store.features.partitions.tables.TABLES",
+    applies="store.features.partitions.applying.forget_groups",
+    planners={"per_partition": "watcher.features.partitions.planner.PartitionPlanner"},
 )

@@ -4,5 +4,5 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="problems",
-    problems="watcher.scheduling.problems.reading.problems",
+    problems="watcher.features.problems.reading.problems",
 )

@@ -5,6 +5,6 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="reconcile",
     needs=frozenset({"explain", "rest"}),
-    routes="watcher.serving.api.routes.reconcile.ROUTERS",
-    commands={"reconcile": "watcher.cli.reconcile.top"},
+    routes="watcher.features.reconcile.routes.ROUTERS",
+    commands={"reconcile": "watcher.features.reconcile.commands.top"},
 )

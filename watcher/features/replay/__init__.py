@@ -1,1 +1,0 @@
-"""Stored events again, for one job."""

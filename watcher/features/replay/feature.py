@@ -5,7 +5,9 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="replay",
     needs=frozenset({"commands", "rest"}),
+    tables="store.features.replay.tables.TABLES",
+    applies="store.features.replay.applying.end_of_removed_jobs",
     step="watcher.features.replay.step.replay",
-    routes="watcher.serving.api.routes.replays.ROUTERS",
-    commands={"replay": "watcher.cli.replay.top"},
+    routes="watcher.features.replay.routes.ROUTERS",
+    commands={"replay": "watcher.features.replay.commands.top"},
 )

@@ -1,0 +1,1 @@
+"""Drivers that are started ahead of the try that uses them."""

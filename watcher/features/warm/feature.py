@@ -5,5 +5,5 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="warm",
     needs=frozenset({"readers", "spark_submit"}),
-    refines={"spark-submit": "watcher.submit.warm.submitter.WarmSparkSubmit"},
+    refines={"spark-submit": "watcher.features.warm.submitter.WarmSparkSubmit"},
 )

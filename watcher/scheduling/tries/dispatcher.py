@@ -17,6 +17,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from store.database import Database
+from store.detection.interest import EventHooks
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import runs, try_lookup
@@ -49,6 +50,8 @@ class Dispatcher:
     limits: AdmissionLimits
     lease: timedelta
     on_end: Callable[[], None]
+    hooks: EventHooks
+    """What the features do with the events of a success that its job did not report."""
     configuration: str | None = None
     """The hash of the configuration that `submissions` come from; other processes may know it."""
     health: Health = field(default_factory=Health)
@@ -71,6 +74,7 @@ class Dispatcher:
             running=lambda: [followed.needs for followed in self._followed.values()],
             follow=self._follow,
             metrics=self.metrics,
+            hooks=self.hooks,
         )
         self.wakeup = Wakeup()
         self.metrics.count_warm_drivers(self._count_warm_drivers)
@@ -192,7 +196,7 @@ class Dispatcher:
                 self._tasks.start_soon(self._warn, open_try)
             return
         needs = self.submissions.needs(open_try.key.instance.dag_id, submitter)
-        followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs, self.metrics)
+        followed = self._followed[open_try.tag] = FollowedTry(open_try, submitter, needs, self.metrics, self.hooks)
         self._tasks.start_soon(self._run, followed, token)
 
     async def _run(self, followed: FollowedTry, token: str | None) -> None:

@@ -12,6 +12,7 @@ import anyio
 import structlog
 
 from store.database import Database
+from store.detection.interest import EventHooks
 from store.processes.tokens import digest
 from store.runs import measures, renewals, tries
 from store.runs.measures import Cost
@@ -41,9 +42,12 @@ class FollowedTry:
     writes nothing.
     """
 
-    def __init__(self, open_try: OpenTry, submitter: Submitter, needs: Needs, metrics: Metrics) -> None:
+    def __init__(
+        self, open_try: OpenTry, submitter: Submitter, needs: Needs, metrics: Metrics, hooks: EventHooks
+    ) -> None:
         self.open_try = open_try
         self._metrics = metrics
+        self._hooks = hooks
         self.needs = needs
         self._submitter = submitter
         self._handle: Handle | None = None
@@ -107,7 +111,15 @@ class FollowedTry:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
             left = self._submitter.kept_for(self._handle)
-            await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped, kept_for=left)
+            await record_end(
+                database.transaction,
+                self.open_try,
+                status,
+                self._metrics,
+                hooks=self._hooks,
+                stopped=stopped,
+                kept_for=left,
+            )
             return True
         return False
 

@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.detection.interest import EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
 from store.runs import tries, try_lookup
@@ -37,7 +38,7 @@ class RunStarter:
     """Starts runs while this process leads. Every write is in the leader's transaction.
 
     `follow` is called with each try that belongs to this home from then on, and with its token if the try has to be
-    submitted. `running` returns the needs of the tries that are followed.
+    submitted. `running` returns the needs of the tries that are followed. `hooks` take part in events of outlets.
     """
 
     database: Database
@@ -48,6 +49,7 @@ class RunStarter:
     lease: timedelta
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
+    hooks: EventHooks
     metrics: Metrics = field(default_factory=Metrics)
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
@@ -169,7 +171,15 @@ class RunStarter:
                 log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
                 handle = None if orphan.handle is None else json.loads(orphan.handle)
                 left = submitter.kept_for(handle)
-                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True, kept_for=left)
+                await record_end(
+                    self.leadership.transaction,
+                    orphan,
+                    LOST,
+                    self.metrics,
+                    hooks=self.hooks,
+                    home_gone=True,
+                    kept_for=left,
+                )
             else:
                 await self._take_over(orphan)
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.detection.interest import EventHooks
 from store.runs import measures, tries, try_lookup
 from store.runs.measures import Cost
 from store.runs.tries import emit_outlet_events
@@ -31,13 +32,14 @@ async def record_end(
     status: Status,
     metrics: Metrics,
     *,
+    hooks: EventHooks,
     stopped: bool = False,
     home_gone: bool = False,
     kept_for: timedelta | None = None,
 ) -> None:
     """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now.
 
-    What the try leaves is to be removed after `kept_for`.
+    What the try leaves is to be removed after `kept_for`. `hooks` take part if its success updates the outlets.
     """
     async with transaction() as connection:
         current = await try_lookup.open_try(connection, open_try.key, lock=True)
@@ -73,7 +75,7 @@ async def record_end(
             forget_in=None if kept_for is None else kept_for.total_seconds(),
         )
         if run is not None and outcome.updates_outlets:
-            events = await emit_outlet_events(connection, current.key.instance, run)
+            events = await emit_outlet_events(connection, current.key.instance, run, hooks)
             log.info("run.told_outlets", events=len(events.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)

@@ -12,6 +12,7 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
+from store.detection.interest import EventHooks
 from store.processes.triggerers import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
@@ -144,6 +145,8 @@ class ApiContext:
     logs_directory: Path
     hint: Callable[[Hint], None]
     """Called after a commit that created work for a task or process."""
+    hooks: EventHooks
+    """What the features do in the transactions of events that are posted, or that jobs report."""
     sign_in: SignIn
     limits: RequestLimits
     home: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))

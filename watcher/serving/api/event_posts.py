@@ -18,6 +18,7 @@ import anyio
 from store.database import Database
 from store.detection.event_lists import StoredEvent
 from store.detection.events import AppendedEvents, NewEvent
+from store.detection.interest import EventHooks
 from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 from store.processes.posts import EventPost, store_all
 
@@ -46,8 +47,8 @@ class EventPosts:
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def store(self, database: Database, wake: Wake, new: NewEvent) -> StoredEvent:
-        """Store an event of an active asset, with its queue rows and an entry in the audit.
+    async def store(self, database: Database, hooks: EventHooks, wake: Wake, new: NewEvent) -> StoredEvent:
+        """Store an event of an active asset, with its queue rows, what `hooks` add, and an entry in the audit.
 
         Once begun, the transaction is shielded from cancellation. For each transaction, one of its posts calls `wake`.
         Raises `NotFound`.
@@ -59,7 +60,7 @@ class EventPosts:
             async with self._turn:
                 if post.answer is None:
                     with anyio.CancelScope(shield=True):
-                        await _store(database, wake, self._next_posts())
+                        await _store(database, hooks, wake, self._next_posts())
         finally:
             if post in self._waiting:
                 self._waiting.remove(post)
@@ -79,18 +80,18 @@ class EventPosts:
         return posts
 
 
-async def _store(database: Database, wake: Wake, posts: Sequence[_Post]) -> None:
+async def _store(database: Database, hooks: EventHooks, wake: Wake, posts: Sequence[_Post]) -> None:
     """Store the posts in one transaction, or one by one if it fails, and set the answer of each."""
     try:
         async with database.transaction() as connection:
-            appended, answers = await store_all(connection, [post.given for post in posts])
+            appended, answers = await store_all(connection, [post.given for post in posts], hooks)
     except Exception as error:  # noqa: BLE001  each post raises it, or is retried alone
         if len(posts) == 1 or isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
             for post in posts:
                 post.answer = error
         else:
             for post in posts:
-                await _store(database, wake, [post])
+                await _store(database, hooks, wake, [post])
     else:
         for post, answer in zip(posts, answers, strict=True):
             post.answer = answer

@@ -17,6 +17,7 @@ from store.catalog.aliases import Resolved
 from store.database import configuration_lock
 from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
+from store.detection.interest import EventHooks, EventOrigin
 from store.keys import TryKey
 from store.runs import answers, tries
 from store.runs.runs import RunRow
@@ -76,7 +77,7 @@ async def finish(call: Call, body: Finish) -> None:
         try_key, run = finished.key, finished.run
         appended, created = _NO_EVENTS
         if state == "success" and run is not None:
-            appended, created = await _append(connection, try_key, run, body.outlet_events, context.database.dialect)
+            appended, created = await _append(connection, try_key, run, body.outlet_events, context.hooks)
         if state == "success" and context.jobs.clear_on_success:
             await context.entries.clear_task(connection, try_key.instance)
     for uri, asset_id in created.items():
@@ -87,8 +88,8 @@ async def finish(call: Call, body: Finish) -> None:
         context.process.metrics.count_bad_records(try_key.dag_id, finished.new_bad_records)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=appended.dag_ids | {try_key.dag_id}))
-    if appended.fills_outbox:
-        context.hint(Hint(what="outbox"))
+    for wake in appended.wakes:
+        context.hint(Hint(what=wake))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +101,10 @@ class _EventToAppend:
 
 
 async def _append(
-    connection: AsyncConnection, try_key: TryKey, run: RunRow, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, try_key: TryKey, run: RunRow, outlet_events: Sequence[OutletEvent], hooks: EventHooks
 ) -> tuple[AppendedEvents, Mapping[str, int]]:
     """Append the events of a success and the aliases they resolve. Return them, and the assets that were created for them."""
+    dialect = connection.dialect.name
     await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
     asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
@@ -124,7 +126,7 @@ async def _append(
         )
         for (asset_id, _), event in ordered
     ]
-    appended = await events.append(connection, new)
+    appended = await events.append(connection, new, origin=EventOrigin.JOB, hooks=hooks)
     by_id = zip(appended.rows, ordered, strict=True)
     through_alias = [(event_id, alias_id) for (event_id, _), (_, event) in by_id for alias_id in event.alias_ids]
     await aliases.remember(connection, through_alias)

@@ -121,11 +121,11 @@ async def _create(context: ApiContext, actor: Actor, body: CreateAssetEventsBody
         source_actor=actor.name,
         partition_key=body.partition_key,
     )
-    return await context.event_posts.store(context.database, partial(_wake, context), new)
+    return await context.event_posts.store(context.database, context.hooks, partial(_wake, context), new)
 
 
 def _wake(context: ApiContext, appended: AppendedEvents) -> None:
     if appended.dag_ids:
         context.hint(Hint(what="queues", names=appended.dag_ids))
-    if appended.fills_outbox:
-        context.hint(Hint(what="outbox"))
+    for wake in appended.wakes:
+        context.hint(Hint(what=wake))

@@ -14,9 +14,9 @@ from fastapi.responses import PlainTextResponse
 
 from store.catalog import watcher_assets, watchers
 from store.catalog.watchers import WatcherRow
-from store.detection import outbox
-from store.detection.outbox import StuckLane
 from store.errors import Conflict
+from store.features.outbox import outbox
+from store.features.outbox.outbox import StuckLane
 from store.processes import audit
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.loops import Hint

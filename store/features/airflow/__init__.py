@@ -1,0 +1,1 @@
+"""Events that go to a neighbouring Airflow."""

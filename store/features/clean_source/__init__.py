@@ -1,0 +1,1 @@
+"""Events whose files are moved or deleted once every job has loaded them."""

@@ -1,0 +1,1 @@
+"""What searches for files and rows need of stored events."""

@@ -1,0 +1,1 @@
+"""Groups of events by their partition keys."""

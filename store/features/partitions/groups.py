@@ -1,0 +1,213 @@
+"""What is queued for a job by asset and partition key, and the groups of which it has had runs.
+
+The scheduler reads and writes them under the job's lock, for jobs with `batch: per_partition`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import BigInteger, BindParameter, Executable, Select, bindparam, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import NullType
+
+from store.database.column_types import moment_of
+from store.database.dialects import chunks, upsert
+from store.database.schema import asset, asset_event, queued_event, run
+from store.features.partitions.tables import partition_group
+from store.partition_keys import QueuedKey
+from store.references import keys
+from store.runs.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts
+
+_q, _g = queued_event.c, partition_group.c
+MOST_EVENT_ID: Final = 2**63 - 1
+WITHOUT_KEY = ""
+"""What the table has for runs without a key: no key is blank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRest:
+    """The part of a large group, up to the event `to`, that is already decided. `completed_by` completed the condition."""
+
+    to: int
+    completed_by: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueMark:
+    """Tells whether the queued events of a job up to the event `newest` are still the same ones."""
+
+    newest: int
+    events: int
+    digest: int
+    """The sum of hashes of the events' ids; 0 on SQLite, where ids are committed in order, so that their number is enough."""
+
+
+NO_MARK: Final = QueueMark(newest=0, events=0, digest=0)
+
+
+async def mark(connection: AsyncConnection, dag_id: str, before: QueueMark) -> tuple[QueueMark, bool]:
+    """Return the mark of a locked queue, and whether what it had at the mark `before` is still all that it has up to there.
+
+    It reads an index of the job's queue in the database. On PostgreSQL an event may be committed after later ones.
+    """
+    these = {"b_dag_id": dag_id, "b_newest": before.newest}
+    row = (await connection.execute(_mark(connection.dialect.name), these)).one()
+    now = QueueMark(newest=row.newest or 0, events=row.events, digest=int(row.digest or 0))
+    return now, (row.events_before, int(row.digest_before or 0)) == (before.events, before.digest)
+
+
+QueuedIdentity: TypeAlias = tuple[int, StoredAsset, str, str | None]
+"""An asset's id and what it is, what events satisfy, and their partition key, as they are stored."""
+QueuedSpan: TypeAlias = tuple[int, int, int, Any, Any]
+"""The first event, the last one, their number, and the times of the oldest and the newest one, as the driver returns them."""
+
+
+async def queued_spans(
+    connection: AsyncConnection, dag_ids: Collection[str], *, after: int = 0, to: int | None = None
+) -> Mapping[str, Mapping[QueuedIdentity, QueuedSpan]]:
+    """Return what is queued for jobs of the events after `after` up to `to`. It reads their queues in the database."""
+    queued: defaultdict[str, dict[QueuedIdentity, QueuedSpan]] = defaultdict(dict)
+    these = {"b_dag_ids": list(dag_ids), "b_after": after, "b_to": MOST_EVENT_ID if to is None else to}
+    for dag_id, asset_id, name, parts, satisfies, key, *span in await connection.execute(_QUEUED_SPANS, these):
+        first, last, events, oldest, newest = span
+        queued[dag_id][asset_id, (name, parts), satisfies, key] = (first, last, events, oldest, newest)
+    return queued
+
+
+def queued_key(identity: QueuedIdentity, span: QueuedSpan) -> QueuedKey:
+    """Return what is stored as these."""
+    _, (name, parts), satisfies, key = identity
+    first, last, events, oldest, newest = span
+    return QueuedKey(
+        asset=name,
+        references=keys(name, satisfies),
+        parts=names_of_parts(parts),
+        key=key,
+        events=events,
+        first_event=first,
+        last_event=last,
+        oldest=moment_of(oldest),
+        newest=moment_of(newest),
+    )
+
+
+async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[QueuedKey]]:
+    """Return what is queued for jobs, by asset and partition key."""
+    queued = await queued_spans(connection, dag_ids)
+    return {dag_id: [queued_key(*each) for each in spans.items()] for dag_id, spans in queued.items()}
+
+
+async def events_of(
+    connection: AsyncConnection, dag_id: str, partition_keys: Collection[str | None], *, to: int
+) -> Sequence[KeyedEvent]:
+    """Return the queued events with these partition keys, in order, up to the event `to`."""
+    these = {"b_dag_id": dag_id, "b_to": to}
+    events: list[KeyedEvent] = []
+    for some in chunks(sorted(key for key in partition_keys if key is not None)):
+        events += map(KeyedEvent.of, await connection.execute(_WITH_KEYS, {**these, "b_keys": list(some)}))
+    if None in partition_keys:
+        events += map(KeyedEvent.of, await connection.execute(_WITHOUT_KEYS, these))
+    return sorted(events, key=lambda event: event.event_id)
+
+
+async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:
+    """Return, by job, the partition keys of its runs that are queued or running."""
+    unfinished: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
+    for row in await connection.execute(_UNFINISHED, {"b_dag_ids": list(dag_ids)}):
+        unfinished[row.dag_id].add(row.partition_key)
+    return unfinished
+
+
+async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None, GroupRest]:
+    """Return the groups of which a part is decided and has no runs yet, by their keys."""
+    return {
+        row.key or None: GroupRest(to=row.rest_to, completed_by=row.rest_completed_by)
+        for row in await connection.execute(_RESTS, {"b_dag_id": dag_id})
+    }
+
+
+async def closed(connection: AsyncConnection, dag_id: str, keys: Collection[str | None]) -> AbstractSet[str | None]:
+    """Return those of these keys whose groups have had a run."""
+    closed: set[str | None] = set()
+    for some in chunks(sorted(key or WITHOUT_KEY for key in keys)):
+        rows = await connection.execute(_CLOSED, {"b_dag_id": dag_id, "b_keys": list(some)})
+        closed.update(key or None for key in rows.scalars())
+    return closed
+
+
+async def extras_of(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, str]:
+    """Return the `extra` of each of these events, as JSON text."""
+    extras: dict[int, str] = {}
+    for some in chunks(sorted(event_ids)):
+        rows = await connection.execute(_EXTRAS, {"b_events": list(some)})
+        extras |= {row.id: row.extra for row in rows}
+    return extras
+
+
+async def keep(connection: AsyncConnection, dag_id: str, groups: Mapping[str | None, GroupRest | None]) -> None:
+    """Record that these groups have had runs, and what is left of each."""
+    rows = [
+        {
+            "dag_id": dag_id,
+            "key": key or WITHOUT_KEY,
+            "rest_to": rest and rest.to,
+            "rest_completed_by": rest and rest.completed_by,
+        }
+        for key, rest in groups.items()
+    ]
+    if rows:
+        await connection.execute(_keep(connection.dialect.name), rows)
+
+
+@cache
+def _keep(dialect: str) -> Executable:
+    new = upsert(partition_group, dialect)
+    changed = {name: new.excluded[name] for name in ("rest_to", "rest_completed_by")}
+    return new.on_conflict_do_update(index_elements=["dag_id", "key"], set_=changed)
+
+
+def _queued_spans() -> Select[Any]:
+    """Select a row for each `QueuedKey`. Times stay as the driver returns them: to convert them takes most of the time."""
+    times = [
+        of(_q.created_at, type_=NullType()).label(name) for name, of in (("oldest", func.min), ("newest", func.max))
+    ]
+    columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
+    by = (_q.dag_id, _q.asset_id, _q.satisfies, _q.partition_key)
+    each = select(*by, *columns, *times).where(_q.dag_id.in_(_DAG_IDS), _q.event_id > _AFTER, _q.event_id <= _TO)
+    e = each.group_by(*by).subquery().c
+    query = select(e.dag_id, e.asset_id, asset.c.name, asset.c.partition_parts, e.satisfies, e.partition_key)
+    return query.add_columns(e.first, e.last, e.events, e.oldest, e.newest).join(asset, asset.c.id == e.asset_id)
+
+
+@cache
+def _mark(dialect: str) -> Select[Any]:
+    digest = func.sum(func.hashint8extended(_q.event_id, 0)) if dialect == "postgresql" else func.sum(0)
+    events, is_before = func.count(), _q.event_id <= bindparam("b_newest", type_=BigInteger())
+    before = (events.filter(is_before).label("events_before"), digest.filter(is_before).label("digest_before"))
+    columns = (func.max(_q.event_id).label("newest"), events.label("events"), digest.label("digest"))
+    return select(*columns, *before).where(_q.dag_id == bindparam("b_dag_id"))
+
+
+_DAG_IDS: Final[BindParameter[Any]] = bindparam("b_dag_ids", expanding=True)
+_AFTER: Final[BindParameter[Any]] = bindparam("b_after", type_=BigInteger())
+_TO: Final[BindParameter[Any]] = bindparam("b_to", type_=BigInteger())
+_KEYS: Final[BindParameter[Any]] = bindparam("b_keys", expanding=True)
+_UP_TO: Final = keyed_events().where(_q.dag_id == bindparam("b_dag_id"), _q.event_id <= bindparam("b_to"))
+_QUEUED_SPANS: Final = _queued_spans()
+_WITH_KEYS: Final = _UP_TO.where(_q.partition_key.in_(_KEYS))
+_WITHOUT_KEYS: Final = _UP_TO.where(_q.partition_key.is_(None))
+_UNFINISHED: Final = (
+    select(run.c.dag_id, run.c.partition_key).where(run.c.dag_id.in_(_DAG_IDS), run.c.state.in_(ACTIVE)).distinct()
+)
+_OF_THE_JOB: Final = _g.dag_id == bindparam("b_dag_id")
+_RESTS: Final = select(_g.key, _g.rest_to, _g.rest_completed_by).where(_OF_THE_JOB, _g.rest_to.is_not(None))
+_CLOSED: Final = select(_g.key).where(_OF_THE_JOB, _g.key.in_(_KEYS))
+_EXTRAS: Final = select(asset_event.c.id, asset_event.c.extra).where(
+    asset_event.c.id.in_(bindparam("b_events", expanding=True))
+)

@@ -1,0 +1,1 @@
+"""Stored events that a job gets again."""

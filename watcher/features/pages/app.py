@@ -1,0 +1,103 @@
+"""The pages beside the API, which report failures as HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from watcher.features.pages import addresses, static_files
+from watcher.features.pages.pages import (
+    assets,
+    audit,
+    events,
+    graph,
+    jobs,
+    lists,
+    logs,
+    overview,
+    runs,
+    search,
+    signing_in,
+    timeline,
+    watchers,
+)
+from watcher.features.pages.rendering import error_page
+
+Handler = Callable[[Request, Any], Awaitable[Response]]
+_FOR_PROGRAMS: Final = ("/api/", "/execution/")
+_NOT_AUTHENTICATED: Final = 401
+_PAGES: Final = (
+    (re.compile("/api/v2/watchers/([^/]+)/logs"), r"watchers/\1/log"),
+    (re.compile("/api/v2/dags/([^/]+)/dagRuns/([^/]+)/taskInstances/([^/]+)/logs/([^/]+)"), r"runs/\1/\2/log/\3/\4"),
+    (re.compile("/api/v2/audit"), "audit"),
+)
+_OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
+
+
+def add_pages(app: FastAPI) -> None:
+    """Add the pages to the application, and show the API's refusals to people as pages."""
+    for part in (
+        overview,
+        assets,
+        events,
+        watchers,
+        runs,
+        jobs,
+        lists,
+        logs,
+        audit,
+        search,
+        graph,
+        timeline,
+        signing_in,
+        static_files,
+    ):
+        app.router.routes.extend(part.router.routes)
+    for kind, handler in list(app.exception_handlers.items()):
+        app.add_exception_handler(kind, _for_people(handler))
+    app.add_middleware(LogLinks)
+
+
+def _for_people(handler: Any) -> Handler:
+    """Return a handler that shows the API's refusal as a page in browsers. It redirects people who are not signed in."""
+
+    async def answer(request: Request, error: Any) -> Response:
+        response: Response = await handler(request, error)
+        if not addresses.is_for_people(request):
+            return response
+        if response.status_code == _NOT_AUTHENTICATED:
+            return await signing_in.ask_to_sign_in(request)
+        if request.scope["path"].startswith(_FOR_PROGRAMS):
+            return response
+        return await error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
+
+    return answer
+
+
+class LogLinks:
+    """Middleware that redirects browsers from a `log_url`, an address of the API, to the page with the same lines."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        page = _page_of_write(Request(scope)) if scope["type"] == "http" and scope["method"] == "GET" else None
+        answer = self._app if page is None else RedirectResponse(page, 303)
+        await answer(scope, receive, send)
+
+
+def _page_of_write(request: Request) -> str | None:
+    """Return the page of a `log_url`, or None for other requests. The encoding of its parts is kept."""
+    query = request.url.query
+    if not addresses.is_for_people(request) or not _OF_A_WRITE.search(query):
+        return None
+    for pattern, page in _PAGES:
+        if match := pattern.fullmatch(addresses.raw_path(request)):
+            return f"{addresses.root(request)}{match.expand(page)}?{query}#{addresses.LINE}"
+    return None

@@ -1,0 +1,67 @@
+"""The command `watcher replay`: stored events of a range of time again, for one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from watcher.cli.api_client import ApiClient, part_of_path
+from watcher.cli.commands import command
+from watcher.cli.output import Show
+from watcher.cli.tables import properties
+
+top = typer.Typer()
+_SHOWN = (
+    "queued",
+    "cleared_runs",
+    "cleared",
+    "outside_range",
+    "waiting",
+    "running",
+    "dropped",
+)
+
+
+@command(top, "replay")
+async def replay(
+    api: ApiClient,
+    show: Show,
+    job: Annotated[str, typer.Argument(help="The job (its dag_id).")],
+    since: Annotated[str, typer.Option("--from", help="Events from this time on, such as 2026-01-31T00:00:00Z.")],
+    until: Annotated[str, typer.Option("--to", help="Events before this time.")],
+    asset: Annotated[str | None, typer.Option(help="Only events of this asset.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Only events with this partition key.")] = None,
+    include_dropped: Annotated[
+        bool,
+        typer.Option("--include-dropped", help="Also what was taken off the queue, or consumed by a forgotten run."),
+    ] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
+) -> None:
+    """Give a job stored events again: queue those it never consumed, clear the runs that consumed the others."""
+    path = f"/api/v2/dags/{part_of_path(job)}/replay"
+    asked = {
+        "from": since,
+        "to": until,
+        "asset": asset,
+        "partition": partition,
+        "include_dropped": include_dropped,
+    }
+    answer = (await api.send("POST", path, body={**asked, "dry_run": True})).json()
+    if not preview:
+        counted = {"dry_run": False, "expected_count": answer["expected_count"]}
+        answer = (await api.send("POST", path, body={**asked, **counted})).json()
+    show(answer, lambda: properties(_described(answer)))
+
+
+def _described(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a replay does, for people."""
+    shown = {name: answer[name] for name in _SHOWN}
+    return {
+        "replay": answer["replay_id"] or "preview",
+        **shown,
+        **{f"forgotten, {fate}": count for fate, count in answer["forgotten"].items() if count},
+        "stored_since": answer["stored_since"],
+        "jobs behind": ", ".join(answer["jobs_behind"]) or "none",
+    }

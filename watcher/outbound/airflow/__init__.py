@@ -1,1 +1,0 @@
-"""The neighbouring Airflow: its events become ours, ours become its."""

@@ -1,1 +1,0 @@
-"""Sending what other systems are owed."""

@@ -1,1 +1,0 @@
-"""Drivers as pods of Kubernetes: what is created for a try, and what a pod's state means for it."""

@@ -1,1 +1,0 @@
-"""Drivers that are started ahead of the try that uses them."""

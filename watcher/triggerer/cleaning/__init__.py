@@ -1,1 +1,0 @@
-"""Moves or deletes the files of events that every job has loaded."""
