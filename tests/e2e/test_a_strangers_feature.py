@@ -20,8 +20,8 @@ from tests.effort import PATIENCE
 from tests.elsewhere import EXAMPLE, add_feature, install_example
 from tests.pages import ROOT
 from tests.receivers import web_hook
-from watcher.demo.daemon import running_daemon
-from watcher.demo.servers import free_port
+from watcher.features.demo.daemon import running_daemon
+from watcher.features.demo.servers import free_port
 from watcher.serving.api.sign_in.same_site import SESSION_COOKIE
 
 pytestmark = [pytest.mark.slow, pytest.mark.feature("commands", "folder", "problems", "rest")]

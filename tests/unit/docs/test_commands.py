@@ -12,7 +12,7 @@ from asset_watcher_heartbeat.commands import heartbeat
 from typer.core import TyperGroup
 
 from tests.pages import ROOT, shell_blocks
-from watcher.cli.app import app
+from watcher.cli.program import program
 
 RUN = {
     ("README.md", 0): ".ci/run, tests/e2e/test_demo.py, tests/service/cli/test_first_hour.py",
@@ -56,8 +56,9 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
-app.add_typer(heartbeat)  # the command of examples/feature
-WATCHER = typer.main.get_command(app)
+PROGRAM_WITH_THE_EXAMPLE = program()
+PROGRAM_WITH_THE_EXAMPLE.add_typer(heartbeat)  # of examples/feature
+WATCHER = typer.main.get_command(PROGRAM_WITH_THE_EXAMPLE)
 INLINE = re.compile(r"(?<!`)`(watcher [a-z][^`\n]*)`(?!`)")
 PROGRAM = re.compile(r"\s*(?:docker exec \S+ )?(?:\S*/)?watcher\s+(.*)")
 
