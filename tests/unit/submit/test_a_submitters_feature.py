@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -57,7 +58,7 @@ def loaded(file: Path) -> Configuration:
 
 def test_its_workspace_has_its_section_of_the_settings(configured: Path, tmp_path: Path) -> None:
     configuration = loaded(configured)
-    submitter = submitters(configuration, workspace(configuration, tmp_path))["cluster_feature.Submitter"]
+    submitter: Any = submitters(configuration, workspace(configuration, tmp_path))["cluster_feature.Submitter"]
     assert submitter.cluster.url == URL
 
 
