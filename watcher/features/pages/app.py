@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from watcher.features.pages import addresses
+from watcher.features.pages import addresses, static_files
 from watcher.features.pages.pages import (
     assets,
     audit,
