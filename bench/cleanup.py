@@ -22,6 +22,7 @@ from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
 from watcher import assembly
 from watcher.demo.servers import running_postgres
+from watcher.installed import installed
 from watcher.operations.cleanup import Cleaner, CleanupLimits
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"
@@ -56,7 +57,7 @@ async def measure(url: str, rows: int) -> None:
             await connection.execute(text(FILL[database.dialect]), {"rows": rows})
         backend = MetastoreStoreBackend(database)
         days = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
-        kept = assembly.kept_events(assembly.features())
+        kept = assembly.kept_events(installed().features)
         limits = CleanupLimits(retention=days, logs=timedelta(days=30), batch_size=0)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)

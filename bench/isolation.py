@@ -22,10 +22,11 @@ import anyio
 
 from triggers.base import TriggerContext
 from triggers.errors import TriggerError
+from watcher.triggerer.clients import ForeignTrigger
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.triggerer.isolation.trigger import IsolatedTrigger, OwnProcesses
 
 HOSTILE = Path(__file__).parents[1] / "tests" / "plugins"
 CHILDREN = 20
@@ -55,9 +56,9 @@ class Flow(BaseEventTrigger):
 
 
 @asynccontextmanager
-async def host(server: ForkServer, **settings: Any) -> AsyncIterator[Children]:
+async def host(server: ForkServer, **settings: Any) -> AsyncIterator[OwnProcesses]:
     async with anyio.create_task_group() as tasks:
-        yield Children(server, tasks, ChildSettings(**settings))
+        yield OwnProcesses(Children(server, tasks, ChildSettings(**settings)))
         tasks.cancel_scope.cancel()
 
 
@@ -81,41 +82,41 @@ def cpu_of(process: int) -> float:
 
 
 async def measure_memory(server: ForkServer) -> None:
-    async with host(server, plugins=HOSTILE) as children, AsyncExitStack() as stack:
-        processes = []
+    async with host(server, plugins=HOSTILE) as processes, AsyncExitStack() as stack:
+        identifiers = []
         for number in range(CHILDREN):
             context = TriggerContext(watcher=f"w{number}")
             opened = await stack.enter_async_context(
-                trigger("hostile.Counter", {"interval": "100ms"}).open(children, context)
+                processes.open(trigger("hostile.Counter", {"interval": "100ms"}), context)
             )
             batches = await stack.enter_async_context(aclosing(opened.events(None)))
             for _ in range(20):
                 await anext(batches)
-            processes.append(opened.client.process.id)
-        sizes = [memory(process) for process in processes]
+            identifiers.append(opened.child.process.id)
+        sizes = [memory(process) for process in identifiers]
         private = [each["Private_Dirty"] + each["Private_Clean"] for each in sizes]
         print(f"{CHILDREN} isolated watchers, MB each: private {sum(private) / CHILDREN / 1000:.1f}", end=", ")
         print(f"proportional {sum(each['Pss'] for each in sizes) / CHILDREN / 1000:.1f}", end=", ")
         print(f"resident {sum(each['Rss'] for each in sizes) / CHILDREN / 1000:.1f}")
-        print(f"fork server: {memory(parent_of(processes[0]))['Pss'] / 1000:.1f} MB proportional")
+        print(f"fork server: {memory(parent_of(identifiers[0]))['Pss'] / 1000:.1f} MB proportional")
 
 
 async def measure_pipe(server: ForkServer, plugins: Path) -> None:
     print(f"{'events':>8} {'bytes each':>10} {'host ms':>9} {'child ms':>9} {'MB/s':>7}   CPU for one batch")
     for events, size in ((1, 100), (100, 300), (1_000, 300), (10_000, 300), (1, 1_000_000), (15, 1_000_000)):
         async with (
-            host(server, plugins=plugins) as children,
-            trigger("flow.Flow", {"events": events, "size": size}).open(
-                children, TriggerContext(watcher="w")
+            host(server, plugins=plugins) as processes,
+            processes.open(
+                trigger("flow.Flow", {"events": events, "size": size}), TriggerContext(watcher="w")
             ) as opened,
             aclosing(opened.events(None)) as batches,
         ):
             await anext(batches)
             rounds = max(3, min(2_000, 20_000_000 // (events * size)))
-            child, ours, began = cpu_of(opened.client.process.id), time.process_time(), time.monotonic()
+            child, ours, began = cpu_of(opened.child.process.id), time.process_time(), time.monotonic()
             for _ in range(rounds):
                 await anext(batches)
-            ours, child = time.process_time() - ours, cpu_of(opened.client.process.id) - child
+            ours, child = time.process_time() - ours, cpu_of(opened.child.process.id) - child
             rate = rounds * events * size / (time.monotonic() - began) / 1e6
         print(f"{events:>8} {size:>10} {ours / rounds * 1e3:>9.2f} {child / rounds * 1e3:>9.2f} {rate:>7.1f}")
 
@@ -130,21 +131,21 @@ async def measure_witness(server: ForkServer, behaviours: tuple[str, ...]) -> tu
     """Return the longest pause between two polls of the witness, and how often a neighbour was started."""
     longest, starts, end = 0.0, 0, anyio.current_time() + SECONDS
 
-    async def neighbour(children: Children, behaviour: str) -> None:
+    async def neighbour(processes: OwnProcesses, behaviour: str) -> None:
         nonlocal starts
         context = TriggerContext(watcher=behaviour, poll_timeout=timedelta(seconds=5))
         while True:
             starts += 1
             try:
-                async with trigger("hostile.Counter", {"behaviour": behaviour}).open(children, context) as opened:
+                async with processes.open(trigger("hostile.Counter", {"behaviour": behaviour}), context) as opened:
                     await endure(opened)
             except TriggerError:
                 await anyio.sleep(1)
 
     settings = {"plugins": HOSTILE, "memory_mb": 128, "poll_timeout": timedelta(seconds=5)}
-    async with host(server, **settings) as children, anyio.create_task_group() as tasks:
+    async with host(server, **settings) as processes, anyio.create_task_group() as tasks:
         for behaviour in behaviours:
-            tasks.start_soon(neighbour, children, behaviour)
+            tasks.start_soon(neighbour, processes, behaviour)
         last = anyio.current_time()
         while last < end:
             await anyio.sleep(TICK)

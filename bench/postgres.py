@@ -19,6 +19,8 @@ import asyncpg
 import structlog
 
 from triggers.base import TriggerContext
+from triggers.changes.options import ChangesOptions
+from triggers.changes.trigger import PostgresChanges
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
@@ -44,15 +46,26 @@ BY_TIME = "SELECT id, updated_at FROM {name} WHERE updated_at > $1 ORDER BY upda
 Poll = Callable[[], Awaitable[object]]
 
 
-def options(table: str, **values: object) -> NewRowsOptions:
-    return NewRowsOptions.model_validate({"table": f"public.{table}", "batch": {"max_rows": 2000}, **values})
+Options = NewRowsOptions | ChangesOptions
+
+
+def options(table: str, mode: str = "id", **values: object) -> Options:
+    model = ChangesOptions if mode == "log" else NewRowsOptions
+    return model.model_validate({"table": f"public.{table}", "mode": mode, "batch": {"max_rows": 2000}, **values})
+
+
+def trigger_of(watched: Options, client: PostgresClient, watcher: str) -> NewRows | PostgresChanges:
+    context = TriggerContext(watcher=watcher)
+    if isinstance(watched, ChangesOptions):
+        return PostgresChanges(watched, client, context)
+    return NewRows(watched, client, context)
 
 
 class Poller:
     """One watcher, polled manually. Its batches count as committed."""
 
-    def __init__(self, client: PostgresClient, watched: NewRowsOptions) -> None:
-        self.trigger = NewRows(watched, client, TriggerContext(watcher=f"{watched.table} {watched.mode}"))
+    def __init__(self, client: PostgresClient, watched: Options) -> None:
+        self.trigger = trigger_of(watched, client, f"{watched.table} {watched.mode}")
 
     async def start(self) -> None:
         findings = await self.trigger.check()
@@ -216,13 +229,13 @@ async def latency(dsn: str, *, listen: bool, mode: str = "id") -> None:
     watched, random = options(name, listen=listen, mode=mode), Random(1)  # noqa: S311  not a secret
     async with connected(dsn) as writer:
         await writer.execute(TABLE.format(name=name))
-        if mode == "log":
+        if isinstance(watched, ChangesOptions):
             await writer.execute(f'CREATE PUBLICATION "{watched.publication_name}" FOR TABLE {name}')
         connection = PostgresConnection.model_validate({"dsn": dsn})
         await install(connection, watched)
         spent: list[float] = []
         async with connection.open() as client:
-            trigger = NewRows(watched, client, TriggerContext(watcher=name))
+            trigger = trigger_of(watched, client, name)
             await trigger.check()
             detected = anyio.Event()
 
@@ -256,7 +269,7 @@ async def log_beside_id(dsn: str) -> None:
         for mode in spent:
             watched = options(f"in_{mode}", mode=mode)
             await writer.execute(TABLE.format(name=f"in_{mode}"))
-            if mode == "log":
+            if isinstance(watched, ChangesOptions):
                 await writer.execute(f'CREATE PUBLICATION "{watched.publication_name}" FOR TABLE in_log')
             pollers[mode] = Poller(client, watched)
             await pollers[mode].start()

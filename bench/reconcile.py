@@ -35,7 +35,7 @@ from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
 from watcher.demo.servers import running_postgres
-from watcher.triggerer.clients import Clients, Hosted, open_clients
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 from watcher.triggerer.reconciliation.engine import Reconciler
 from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import Reconciled, ReconcileProgress, ReconcileRange
@@ -105,7 +105,7 @@ async def measure(url: str, endpoint: str, objects: int) -> None:
             name="files",
             asset="landing",
             asset_id=asset_id,
-            trigger=S3NewFiles,
+            trigger=ImportedTrigger(S3NewFiles),
             options=S3NewFiles.Options.model_validate({"bucket": "landing", "prefix": "orders/", "start": "all"}),
             connection="lake",
         )
@@ -139,7 +139,7 @@ async def measure_rows(url: str, rows: int) -> None:
             name="files",
             asset="landing",
             asset_id=asset_id,
-            trigger=NewRows,
+            trigger=ImportedTrigger(NewRows),
             options=NewRows.Options.model_validate(options),
             connection="shop",
         )

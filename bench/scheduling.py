@@ -49,12 +49,13 @@ from store.detection.interest import NO_HOOKS, EventOrigin
 from store.keys import Batching, CronSchedule, JobDefinition
 from store.runs import replays, runs
 from store.runs.replay_selections import ReplayRange
+from watcher.configuration.declarations import planners, steps
 from watcher.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.run_starter import RunStarter
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import JobToStart, Submissions
+from watcher.scheduling.planning.scheduler import Scheduler
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.run_starter import RunStarter
+from watcher.scheduling.tries.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -112,6 +113,10 @@ async def leading(database: Database) -> Leadership:
     return leadership
 
 
+async def scheduler_of(database: Database) -> Scheduler:
+    return Scheduler(database, await leading(database), on_runs=lambda: None, steps=steps(), planners=planners())
+
+
 async def look(database: Database) -> float:
     """Return the milliseconds of CPU of one look."""
     async with database.transaction() as connection:
@@ -165,7 +170,7 @@ async def partitions(database: Database) -> tuple[float, float]:
             await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
 
     await add(range(PARTITIONS))
-    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    scheduler = await scheduler_of(database)
     for _ in range(3):
         await scheduler.check()
     spent = [0.0, 0.0]
@@ -182,7 +187,7 @@ async def ticks(database: Database) -> float:
     """Return the seconds until a tick of all jobs has become runs."""
     async with database.transaction() as connection:
         await catalog_sync.apply(connection, declared(cron=True), database.dialect)
-    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    scheduler = await scheduler_of(database)
     await scheduler.check()
     async with database.transaction() as connection:
         await connection.execute(update(job).values(next_tick=database_time_in(-60.0)))
@@ -206,7 +211,7 @@ async def replay(database: Database) -> tuple[float, float]:
             await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
     async with database.transaction() as connection:
         await catalog_sync.apply(connection, replace(declared(), jobs=declared().jobs[:1]), database.dialect)
-    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    scheduler = await scheduler_of(database)
     begun, spent = time.monotonic(), time.process_time()
     forever = ReplayRange(
         dag_id="job_0", since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2100, 1, 1, tzinfo=UTC)

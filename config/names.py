@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, WithJsonSchema
 
@@ -27,6 +27,10 @@ def check_name(name: str) -> str:
 Name: TypeAlias = Annotated[
     str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$"})
 ]
+
+
+Isolation: TypeAlias = Literal["process", "none"]
+"""Where a trigger runs: in a process of its own, or in the daemon's."""
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

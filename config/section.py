@@ -38,7 +38,7 @@ class Section(BaseModel):
         """
         texts: dict[str, str] = {}
         for part in reversed(cls.__mro__):
-            if issubclass(part, Section):
+            if issubclass(part, Section) and "__annotations__" in vars(part):  # not one that is only made of others
                 texts |= _texts_below_attributes(part)
         return {field.alias or name: texts[name] for name, field in cls.model_fields.items() if name in texts}
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from config.errors import KeyPath
+from config.facts import WatcherFacts
+from config.models.settings import SettingsOf
+from config.names import Isolation
 
 ModelT_co = TypeVar("ModelT_co", bound=BaseModel, covariant=True)
-Isolation: TypeAlias = Literal["process", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,15 @@ class ForeignModel(Protocol):
         """Validate `data`, which stands at `path` of a document in `folder`. Relative paths in it start at `folder`."""
 
 
+class UnimportedOptions(Protocol):
+    """Options whose class this process does not import, as `ForeignModel.check` returns them for a trigger."""
+
+    given: Mapping[str, Any]
+    """The options in the YAML, with the defaults that the asset's URI implies."""
+    format: int
+    """The format of the states that the trigger's class yields."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriggerKind:
     """What a watcher's YAML must hold for one trigger."""
@@ -47,6 +58,18 @@ class TriggerKind:
     defaults: Callable[[str], Mapping[str, Any]]
     """Options that an asset's URI implies; keys in the YAML win. The URI is normalised but keeps a trailing slash,
     which matters to a prefix. May raise ValueError with a sentence."""
+    facts: Callable[[BaseModel], WatcherFacts]
+    """Returns what valid options say of their watcher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """Another way to write a trigger: a name that usually means another one, with a key of this value beside it."""
+
+    key: str
+    value: str
+    trigger: str
+    """The trigger that is meant, by the preferred name. It takes the same keys, `key` among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +90,15 @@ class Vocabulary:
     """The registered connections by `type`, for the JSON Schema."""
     submitters: Mapping[str, type[BaseModel]]
     """The registered submitters' options by name, for the JSON Schema."""
+    settings: SettingsOf
+    """Called before the first name is looked up, with the features that `settings.features` names: their words are known then."""
     add_plugins: Callable[[Path, frozenset[str]], None]
     """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment
     variables that the configuration reads. Plug-ins must not see those variables."""
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """Other ways to write triggers, by the name that is written."""
+
+    def spelling(self, trigger: str, keys: Mapping[str, Any]) -> Spelling | None:
+        """Return the spelling that a watcher's `trigger` is with the keys beside it; None: it is the name of what it means."""
+        spelling = self.spellings.get(trigger)
+        return spelling if spelling is not None and keys.get(spelling.key) == spelling.value else None

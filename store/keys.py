@@ -150,6 +150,11 @@ class Batching:
     """How long after its first event an incomplete partition is run as it is; None: not by itself."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the scheduler plans its runs by itself. A job of another mode needs that mode's planner."""
+        return self.mode in {"coalesce", "each"}
+
+    @property
     def is_partitioned(self) -> bool:
         return self.mode == "per_partition"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from watcher import assembly
+from watcher.installed import installed
 
-FEATURES: Final = assembly.features()
+FEATURES: Final = installed().features
 HOOKS: Final = assembly.event_hooks(FEATURES)
 DECLARATIONS: Final = assembly.declarations(FEATURES)
 KEPT_EVENTS: Final = assembly.kept_events(FEATURES)

@@ -4,7 +4,8 @@ A trigger watches one source and yields `TriggerBatch`es: events *and* the posit
 anything by itself. The host commits both in one transaction and only then asks for the next batch, so a trigger can
 never get ahead of what is durable. After a crash the host starts the trigger again from the last committed position.
 
-Triggers never import the store, the configuration or the daemon. What hosts ask beyond this page is in `triggers.hosting`.
+Triggers never import the store, the configuration or the daemon. A class may have
+abilities beyond this page: `triggers.hosting` lists those that hosts ask for.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from pydantic import BaseModel, ConfigDict
 from triggers.errors import ConfigurationError
 from triggers.errors import Finding as Finding  # noqa: PLC0414  it belongs to this page
 from triggers.errors import refuse_errors as refuse_errors  # noqa: PLC0414  it belongs to this page
-from triggers.hosting import HostedTrigger, RestingTrigger, next_in_time, revealed
+from triggers.hosting import RestingTrigger, next_in_time, revealed
 from triggers.options import BaseOptions as BaseOptions  # noqa: PLC0414  it belongs to this page
+from triggers.options import Facts as Facts  # noqa: PLC0414  it belongs to this page
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = "Mapping[str, JsonValue]"
@@ -194,7 +196,7 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 ClientT = TypeVar("ClientT")
 
 
-class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], ABC, Generic[OptionsT, ClientT]):
+class BaseEventTrigger(ABC, Generic[OptionsT, ClientT]):
     """Watches one source. One instance per watcher and start; never shared, never restarted: after an error a new one is made."""
 
     Options: ClassVar[type[BaseModel]]
@@ -242,6 +244,13 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
         If it differs from the stored position's identity, the watcher is `blocked`. People see each member's name and value.
         """
 
+    def recognizes(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
+        """Whether `stored`, the identity of a position, means this source although `source_identity` differs from it.
+
+        Then the position keeps it. Called after `check`.
+        """
+        return False
+
     @abstractmethod
     def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         """Yield the batches that follow `position` (None: the very first start), without end.
@@ -278,6 +287,11 @@ class IncrementalTrigger(RestingTrigger, BaseEventTrigger[OptionsT, ClientT]):
     @property
     def findings(self) -> Sequence[Finding] | None:
         """All that people should know now, warnings of `check` among it; None: what `check` found."""
+        return None
+
+    @property
+    def up_to(self) -> JsonValue:
+        """What the watermark's `up_to` would be now, where the clock moves it; None: what the watermark says."""
         return None
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from triggers.errors import Finding
 
@@ -76,3 +76,14 @@ class SourceCleaner(ABC):
     @abstractmethod
     async def remove(self, files: Sequence[LoadedFile], *, begin: bool = True) -> Sequence[Outcome]:
         """Remove these contents from the source; `done` also if it lacks them. Not `begin`: only finish what a killed call began."""
+
+
+@runtime_checkable
+class Cleans(Protocol):
+    """The ability of a trigger to clean its source. It works in the host's process only."""
+
+    def cleaner(self) -> SourceCleaner | None:
+        """Return what moves or deletes files that were loaded. None: with these options they stay.
+
+        A host asks while the watcher runs, and keeps it no longer than the trigger.
+        """

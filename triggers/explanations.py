@@ -1,15 +1,21 @@
-"""What a trigger says about one item of its source: whether an event should name it, or why none does."""
+"""What a trigger says about one item of its source: whether an event should name it, or why none does.
+
+A trigger that `Explains` is asked by the host; options that name items are asked before it, without the source.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+PositionT_contra = TypeVar("PositionT_contra", contravariant=True)
 
 ItemState: TypeAlias = Literal[
     "reported", "waiting", "before_start", "not_matched", "outside", "missing", "rejected", "unknown"
 ]
+"""The words of the one list of states (docs/states.md) that a trigger can say by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,29 @@ class Explanation:
             version=document["version"],
             written=document["written"],
         )
+
+
+@runtime_checkable
+class Explains(Protocol[PositionT_contra]):
+    """The ability of a trigger to explain an item."""
+
+    async def explain(self, item: str, position: PositionT_contra | None) -> Explanation:
+        """Say about one item, as a person wrote it, whether an event should name it, or why none does.
+
+        `position` is the committed one, None before the first. Neither `check` nor `events` need have been called. It may ask
+        the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
+        """
+
+
+@runtime_checkable
+class NamesItems(Protocol):
+    """The ability of a watcher's options to tell items of its source from others."""
+
+    def name_item(self, item: str) -> Explanation:
+        """Return what the options alone say of an item, as a person wrote it.
+
+        It is `outside` if it cannot be one of the source, else `unknown` with the name that events give it.
+        """
 
 
 def outside(sentence: str) -> Explanation:

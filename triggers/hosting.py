@@ -1,7 +1,9 @@
-"""What only hosts and the shipped triggers need beyond `triggers.base`: parking, shared polls, undone rewinds.
+"""What only hosts and the shipped triggers need beyond `triggers.base`: abilities, parking, shared polls.
 
-Every trigger has these methods, with defaults that suit a trigger that knows nothing of them. `triggers.base` imports this
-page, and never the reverse. It defines what a stored position and a batch are; here they are type variables.
+A class that has the methods of an ability has the ability; there is nothing to register. The Protocols here are those that
+every host asks for. Those that single features ask for stand beside their values, in `triggers.explanations`,
+`triggers.inventories` and `triggers.cleaning`. `triggers.base` imports this page, and never the reverse. It defines what a
+stored position and a batch are; here they are type variables.
 """
 
 from __future__ import annotations
@@ -10,33 +12,85 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
 from datetime import timedelta
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import anyio
 from anyio.abc import TaskGroup
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from triggers.cleaning import SourceCleaner
 from triggers.errors import Finding, SourceUnavailable
-from triggers.explanations import Explanation, cannot_tell
-from triggers.inventories import Inventory
 
 UNRESOLVED: Final = "unresolved"
 """The member of a stored state that lists what stands until a person has read it: `watcher watchers resolve` drops it."""
 
-WatermarkT = TypeVar("WatermarkT")
-PositionT = TypeVar("PositionT")
+PositionT_contra = TypeVar("PositionT_contra", contravariant=True)
+BatchT_contra = TypeVar("BatchT_contra", contravariant=True)
+BatchT_co = TypeVar("BatchT_co", covariant=True)
 BatchT = TypeVar("BatchT")
 KeyT = TypeVar("KeyT", bound=Hashable)
 MemberT = TypeVar("MemberT")
 
 
-class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
-    """The questions that a host asks of any trigger, beside those of an author's page.
+@runtime_checkable
+class Polls(Protocol[PositionT_contra, BatchT_co]):
+    """The ability to check the source once, so that a person can see what the next poll would find."""
 
-    `PositionT` is a stored position, `BatchT` a batch, and `WatermarkT` a part of a watermark.
-    """
+    def poll(self, position: PositionT_contra | None) -> AsyncGenerator[BatchT_co, None]:
+        """Check the source once and yield what is new, see `IncrementalTrigger.poll`."""
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """The ability to poll early."""
+
+    def wake(self) -> None:
+        """Take the hint that something may be new. A lost hint costs latency only."""
+
+
+@runtime_checkable
+class Reselects(Protocol[PositionT_contra]):
+    """The ability to go on where the watcher stood, with another selection of the same source's items."""
+
+    def reselects(self, stored: Any) -> bool:
+        """Whether `stored`, the identity of a position, means this source with another selection of its items.
+
+        Then `rewound` may be asked for `here`, with that position, by the same instance. Needs no `check`.
+        """
+
+    async def decisions(self, position: PositionT_contra) -> str:
+        """Say what people may decide about the position of another selection, after `check` and `reselects`; '' if it cannot.
+
+        Takes at most some seconds.
+        """
+
+
+@runtime_checkable
+class Retells(Protocol[PositionT_contra, BatchT_contra]):
+    """The ability to tell whether an undone rewind would repeat something. Without it, every event ends the undo."""
+
+    def retold(self, kept: PositionT_contra, batch: BatchT_contra) -> bool:
+        """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
+
+        The rewind can be undone as long as this is true. A host asks about batches with events or rejected items, as `events`
+        yielded them.
+        """
+
+
+@runtime_checkable
+class Surveys(Protocol):
+    """The ability to say how much there is, and how much of it is selected."""
+
+    async def survey(self) -> Finding | None:
+        """Say how much there is to report, and warn if nothing of it is selected. None: this trigger cannot say.
+
+        `watcher check --connect` asks after a `check` without errors.
+        """
+
+
+@runtime_checkable
+class SharesPolls(Protocol):
+    """The ability to rest while a single poll serves many watchers."""
 
     @property
     def looked_at(self) -> float | None:
@@ -44,72 +98,21 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
 
         A host asks while the trigger rests. The trigger may forget the moment once it polls by itself.
         """
-        return None
 
     @property
-    def up_to(self) -> WatermarkT | None:
-        """What the watermark's `up_to` would be now, after that shared poll; None: what the watermark says."""
-        return None
+    def up_to(self) -> Any:
+        """What the watermark's `up_to` would be now, after that shared poll, as JSON; None: what the watermark says."""
 
-    def recognizes(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
-        """Whether `stored`, the identity of a position, means this source although `source_identity` differs from it.
 
-        Then the position keeps it. Called after `check`.
-        """
-        return False
+@runtime_checkable
+class Parks(Protocol):
+    """The ability to rest without a task and without `events`, which saves a third of a trigger's memory."""
 
-    def reselects(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
-        """Whether `stored`, the identity of a position, means this source with another selection of its items.
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        """Begin to rest, see `RestingTrigger.park`."""
 
-        Then `rewound` may be asked for `here`, with that position, by the same instance. Needs no `check`.
-        """
-        return False
-
-    async def decisions(self, position: PositionT) -> str:  # noqa: ARG002  for those who override it
-        """Say what people may decide about the position of another selection, after `check` and `reselects`; '' if it cannot.
-
-        Takes at most some seconds.
-        """
-        return ""
-
-    def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
-        """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
-
-        The rewind can be undone as long as this is true. A host asks about batches with events or rejected items, as `events`
-        yielded them.
-        """
-        return False
-
-    async def survey(self) -> Finding | None:
-        """Say how much there is to report, and warn if nothing of it is selected. None: this trigger cannot say.
-
-        `watcher check --connect` asks after a `check` without errors.
-        """
-        return None
-
-    @property
-    def knows_what_is_retold(self) -> bool:
-        """Whether `retold` judges batches at all. If not, its False says nothing about a batch."""
-        return type(self).retold is not HostedTrigger.retold
-
-    async def explain(self, item: str, position: PositionT | None) -> Explanation:  # noqa: ARG002  for those who override it
-        """Say about one item, as a person wrote it, whether an event should name it, or why none does.
-
-        `position` is the committed one, None before the first. Neither `check` nor `events` need have been called. It may ask
-        the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
-        """
-        return cannot_tell(item)
-
-    def cleaner(self) -> SourceCleaner | None:
-        """Return what moves or deletes files that were loaded. None: they stay, or this trigger cannot.
-
-        A host asks while the watcher runs, and keeps it no longer than the trigger.
-        """
-        return None
-
-    def inventory(self) -> Inventory[PositionT] | None:
-        """Return how the whole source is listed, after `check`, changing nothing. None: this trigger cannot do that."""
-        return None
+    def unpark(self, *, for_good: bool) -> None:
+        """End the rest that `park` began. The host calls `events(None)` next, or nothing any more if this is `for_good`."""
 
 
 class RestingTrigger(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic_core import to_json
 
@@ -79,6 +79,14 @@ class NumberedInventory(Inventory[PositionT]):
     """Return the lowest numbers in a range that are of no item, at most so many."""
     waiting: Callable[[PositionT | None], Sequence[Range] | None]
     """Return the ascending ranges that a later poll reports, by a position. None: the next poll passes over all that is there."""
+
+
+@runtime_checkable
+class Lists(Protocol[PositionT]):
+    """The ability of a trigger to list its source. It works in the host's process only."""
+
+    def inventory(self) -> Inventory[PositionT] | None:
+        """Return how the whole source is listed, after `check`, changing nothing. None: with these options it cannot be."""
 
 
 def content_text(content: Mapping[str, Any]) -> str:

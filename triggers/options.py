@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from triggers.explanations import Explanation, cannot_tell
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a host must know of a watcher without knowing its trigger. The options of the watcher decide it."""
+
+    starts_now: bool = False
+    """Items from before the first position are not reported, so readiness waits until that position is committed."""
+    further_assets: tuple[str, ...] = ()
+    """The names of the assets, besides the watcher's own, that its events may be of."""
+    parts: tuple[str, ...] | None = None
+    """The names of the parts of its events' partition keys, in order. None: the keys have no parts."""
+    cleaned_after: timedelta | None = None
+    """How long files stay after all jobs have loaded them. None: for ever."""
+    moves_cleaned: bool = False
+    """These files are moved to another place then, and not deleted."""
+    has_slot: bool = False
+    """The watcher reads from a replication slot of its own, which must not be dropped while it is configured."""
 
 
 class BaseOptions(BaseModel):
@@ -25,16 +42,17 @@ class BaseOptions(BaseModel):
         """The names of the assets, besides the watcher's own, that its events may be of."""
         return ()
 
-    def name_item(self, item: str) -> Explanation:
-        """Return what the options alone say of an item, as a person wrote it.
+    def facts(self) -> Facts:
+        """Return what the host must know. An option named `start` says by `now` that the watcher starts now.
 
-        It is `outside` if it cannot be one of the source, else `unknown` with the name that events give it.
+        Override it where other options decide. It is asked once for each configuration.
         """
-        return cannot_tell(item)
+        return Facts(starts_now=dict(self).get("start") == "now", further_assets=tuple(self.further_assets))
 
-    def brings_back(self, other: BaseModel) -> bool:  # noqa: ARG002  for those who override it
-        """Whether what this watcher moves would be new to a watcher with these other options, of the same server."""
-        return False
+
+def facts_of(options: BaseModel) -> Facts:
+    """Return the facts of a watcher. A plug-in's model that does not derive from `BaseOptions` declares none."""
+    return options.facts() if isinstance(options, BaseOptions) else Facts()
 
 
 _UNITS: Final = {

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,41 +22,42 @@ from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.catalog.catalog_sync import Declared
+from store.detection import cleanings
 from store.processes.triggerers import ProcessInfo
 from watcher import assembly
-from watcher.configuration.cluster_check import check_cluster
-from watcher.configuration.declarations import declared, jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import declared, jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
-from watcher.configuration.sources import child_settings, hosted, kept
+from watcher.configuration.services import ServiceContext, StartCheck, contained
+from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
-from watcher.errors import PartEnded
-from watcher.feature import Feature
+from watcher.errors import ServiceEnded
+from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
+from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
-from watcher.host.containment import Part, leaves, run_part
+from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
 from watcher.host.watchdog import force_shutdown
+from watcher.installed import Installed, installed, resolve
 from watcher.operations.room import build_operations
-from watcher.outbound.room import build_outbound
 from watcher.scheduling.room import build_scheduling
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_records import StoredTries
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_records import StoredTries
 from watcher.serving import try_tokens
-from watcher.serving.api.app import create_probes
+from watcher.serving.api.app import create_app, create_probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
-from watcher.serving.web import create_app
 from watcher.submit.base import Addresses, Submitter
+from watcher.triggerer.cleaning.service import build_cleaning
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.triggerer.room import build_cleaning, build_control, build_triggerer, take_over
+from watcher.triggerer.room import build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
@@ -78,7 +79,7 @@ class RunOptions:
 async def run(configuration: Configuration, options: RunOptions, fork_server: ForkServer) -> None:
     """Serve until SIGTERM or SIGINT. `fork_server` was there before anything here holds locks or sockets or has threads.
 
-    Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
+    Raises `StartRefused`, a lock's error, what the database refuses, or `ServiceEnded` when a part ended by itself.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means something once there is something to reload
     async with AsyncExitStack() as stack:
@@ -86,7 +87,7 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
         try:
             await daemon.serve()
         except BaseExceptionGroup as group:
-            if (ended := group.subgroup(PartEnded)) is not None:
+            if (ended := group.subgroup(ServiceEnded)) is not None:
                 raise leaves(ended)[0] from None
             raise
 
@@ -94,20 +95,21 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
 ) -> DaemonRooms:
-    settings, features = configuration.settings, assembly.features()
+    settings, features = configuration.settings, installed(configuration.settings.features)
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(
-        open_database(settings, assembly.upgrades(features), upgrade=options.upgrade)
+        open_database(settings, assembly.upgrades(features.features), upgrade=options.upgrade)
     )
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
-    declare = partial(declared, features=assembly.declarations(features))
+    declare = partial(declared, features=assembly.declarations(features.features))
     start = await start_configuration(database, declare(configuration), force=options.apply)
-    if settings.kubernetes is not None:
-        await check_cluster(database, settings.kubernetes, os.environ)
+    for path in features.configured(settings).paths("start_check").values():
+        start_check: StartCheck = resolve(path)
+        await start_check(database, settings, os.environ)
     home.remember_settings(settings_digests(settings))
     listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
     home.remember_address(address_of(listening_socket))
@@ -133,7 +135,7 @@ class DaemonRooms:
     start: StartedWith
     listening_socket: socket.socket
     fork_server: ForkServer
-    features: Sequence[Feature]
+    features: Installed
     declare: Callable[[Configuration], Declared]
 
     def __post_init__(self) -> None:
@@ -143,13 +145,22 @@ class DaemonRooms:
         self._on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
-        self._hooks = assembly.event_hooks(self.features)
+        self._hooks = assembly.event_hooks(self.features.features)
         self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
-        self._scheduling = build_scheduling(host, self._submissions, self._hooks, configuration=self.configuration.hash)
-        self._outbound = build_outbound(host, self._hooks, instance=self.start.instance)
+        self._planners = planners()
+        self._scheduling = build_scheduling(
+            host,
+            self._submissions,
+            self._hooks,
+            configuration=self.configuration.hash,
+            steps=steps(),
+            planners=self._planners,
+        )
+        self._services = self._services_of_features()
+        host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
@@ -169,27 +180,28 @@ class DaemonRooms:
         signing_keys = await try_tokens.publish_keys(host.database, self._secrets, host.process)
         with self._inquirer, host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
-                children = Children(self.fork_server, tasks, child_settings(self.configuration))
-                clients = self._clients = Clients(self.configuration.connections, tasks, children, self.start.instance)
-                await self._start_part(tasks, "exchange of hints", host.hints.relay.run)
-                await self._start_part(tasks, "end of frozen sessions", keep_unfrozen, host.database)
+                isolation = own_processes(self.configuration, self.fork_server, tasks)
+                clients = self._clients = Clients(self.configuration.connections, tasks, isolation, self.start.instance)
+                await self._start_service(tasks, "exchange of hints", host.hints.relay.run)
+                await self._start_service(tasks, "end of frozen sessions", keep_unfrozen, host.database)
                 self._serving = Serving(
                     host=host,
                     entries=self._entries,
                     secrets=self._secrets,
                     signing_keys=signing_keys,
-                    descriptions=Descriptions(self._inquirer),
+                    descriptions=Descriptions(AskedClasses(self._inquirer)),
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
+                    planners=self._planners,
                     hooks=self._hooks,
                 )
                 api = self._api = self._make_api(self._serving, clients)
-                await self._start_part(tasks, "API", serve, api, self.listening_socket, settings.api)
+                await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
-                    await self._start_part(workers, "reloads", self._reloader.run)
-                    await self._start_part(workers, "configuration", ConfigurationWatch(self._reloader).run)
+                    await self._start_service(workers, "reloads", self._reloader.run)
+                    await self._start_service(workers, "configuration", ConfigurationWatch(self._reloader).run)
                     host.health.waits_for = None
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
@@ -207,20 +219,19 @@ class DaemonRooms:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
-        kept, chores = assembly.kept_events(self.features), assembly.chores(self.features)
-        operations = build_operations(self.host, self.backend, kept, chores)
-        await self._start_part(workers, "watch on restored backups", operations.backups.run)
+        features = self.features.features
+        operations = build_operations(
+            self.host, self.backend, assembly.kept_events(features), assembly.chores(features)
+        )
+        await self._start_service(workers, "watch on restored backups", operations.backups.run)
         if self._copies is not None:
-            await self._start_part(workers, "copying of watermarks", self._copies.run)
+            await self._start_service(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:
             interval = self.host.settings.store.cleanup_interval
-            await self._start_part(workers, "leader election", self.host.leadership.run)
-            await self._start_part(workers, "scheduler", self._scheduling.scheduler.run)
-            await self._start_part(workers, "clean-up", operations.cleaner.run, interval)
-            await self._start_part(workers, "dispatcher", self._scheduling.dispatcher.run)
-            await self._start_part(workers, "outbox", self._outbound.sender.run)
-            await self._start_part(workers, "Airflow", self._outbound.neighbour.run)
-            await self._start_part(workers, "alerts", self._outbound.evaluator.run)
+            await self._start_service(workers, "leader election", self.host.leadership.run)
+            await self._start_service(workers, "scheduler", self._scheduling.scheduler.run)
+            await self._start_service(workers, "clean-up", operations.cleaner.run, interval)
+            await self._start_service(workers, "dispatcher", self._scheduling.dispatcher.run)
         if "triggerer" in self.options.roles:
             self._triggerer = build_triggerer(
                 self.host,
@@ -230,24 +241,46 @@ class DaemonRooms:
                 hooks=self._hooks,
                 on_watermark=self._on_watermark,
             )
-            await self._start_part(workers, "triggerer", self._triggerer.run)
-            await self._start_part(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
+            await self._start_service(workers, "triggerer", self._triggerer.run)
+            await self._start_service(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
+        for name, run in self._services.items():
+            await self._start_service(workers, name, run)
 
-    async def _start_part(self, tasks: TaskGroup, name: str, run: Part, *arguments: object) -> None:
-        async def part(*, task_status: TaskStatus[None]) -> None:
+    def _services_of_features(self) -> Mapping[str, Service]:
+        """Build the services that this process runs for features, in the order of the list, each by its name."""
+        used = self.features.configured(self.host.settings)
+        context = ServiceContext(
+            host=self.host,
+            installation=self.start.instance,
+            features=used,
+            planners=self._planners,
+            hooks=self._hooks,
+        )
+        scopes = {"process", *self.options.roles}
+        services: dict[str, Service] = {}
+        for feature in used.features:
+            for service in (each for each in feature.services if each.scope in scopes):
+                run: Service = resolve(service.build)(context)
+                is_ours = used.is_built_in(feature)
+                services[service.name] = run if is_ours else contained(service.name, run, self.host.health)
+        return services
+
+    async def _start_service(self, tasks: TaskGroup, name: str, run: Service, *arguments: object) -> None:
+        async def service(*, task_status: TaskStatus[None]) -> None:
             try:
-                await run_part(name, run, *arguments, task_status=task_status)
-            except PartEnded:
+                await run_service(name, run, *arguments, task_status=task_status)
+            except ServiceEnded:
                 log.exception("daemon.part_ended", part=name)
                 self.host.health.end(name)
                 self.host.watchdog.end_within_grace()
                 raise
 
-        await tasks.start(part, name=name)
+        await tasks.start(service, name=name)
 
     def _make_api(self, serving: Serving, clients: Clients) -> FastAPI:
         create = create_app if "api" in self.options.roles else create_probes
-        api = create(self._api_context(serving, clients))
+        context = self._api_context(serving, clients)
+        api = create(context, context.features)
         self.host.hints.watch(api.state.context.live.changes.wake)  # the same object after every reload
         return api
 
@@ -256,8 +289,9 @@ class DaemonRooms:
             self.host,
             hosted=self._hosted,
             clients=clients,
-            tables=assembly.tables(self.features),
+            tables=assembly.tables(self.features.features),
             on_watermark=self._on_watermark,
+            count_cleaned=cleanings.removed_since,
         )
         return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
@@ -283,6 +317,7 @@ class DaemonRooms:
             configuration=self.configuration,
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
+            load=load_with_plugins,
             declare=self.declare,
             prepare=self._prepare,
             adopt=self._adopt,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from watcher.feature import Feature, Path
-from watcher.features import BUILT_IN
+from watcher.feature import Feature
+from watcher.installed import resolve
 
 if TYPE_CHECKING:  # commands that only open the database read the list, too
     from sqlalchemy import Table
@@ -19,40 +18,29 @@ if TYPE_CHECKING:  # commands that only open the database read the list, too
     from watcher.configuration.declarations import Declares
 
 
-def features() -> Sequence[Feature]:
-    """Return the features of this distribution, in the order in which hooks run one after another."""
-    return [resolved(f"watcher.features.{name}.feature.FEATURE") for name in BUILT_IN]
-
-
-def resolved(path: Path) -> Any:
-    """Return what stands behind a dotted path of a feature."""
-    module, _, name = path.rpartition(".")
-    return getattr(import_module(module), name)
-
-
 def tables(features: Sequence[Feature]) -> Sequence[Table]:
     """Return the kernel's tables and those of the features."""
     from store.database.schema import kernel_tables  # noqa: PLC0415  see above
 
-    return [*kernel_tables(), *(table for each in features if each.tables for table in resolved(each.tables))]
+    return [*kernel_tables(), *(table for each in features if each.tables for table in resolve(each.tables))]
 
 
 def upgrades(features: Sequence[Feature]) -> Mapping[str, UpgradesTables]:
     """Return what makes the tables of features from elsewhere, by their names."""
-    return {each.name: resolved(each.upgrade) for each in features if each.upgrade}
+    return {each.name: resolve(each.upgrade) for each in features if each.upgrade}
 
 
 def event_hooks(features: Sequence[Feature]) -> EventHooks:
     """Return what the features do in the transactions of events."""
     from store.detection.interest import EventHooks  # noqa: PLC0415  see above
 
-    return EventHooks(features={each.name: resolved(each.after_events) for each in features if each.after_events})
+    return EventHooks(features={each.name: resolve(each.after_events) for each in features if each.after_events})
 
 
 def declarations(features: Sequence[Feature]) -> Mapping[str, Declares]:
     """Return what the features write of a configuration, by their names."""
-    declares = {each.name: _always(resolved(each.applies)) for each in features if each.applies}
-    made = {each.name: resolved(each.declares) for each in features if each.declares}
+    declares = {each.name: _always(resolve(each.applies)) for each in features if each.applies}
+    made = {each.name: resolve(each.declares) for each in features if each.declares}
     both = declares | made
     return {each.name: both[each.name] for each in features if each.name in both}
 
@@ -63,9 +51,9 @@ def _always(applies: Applies) -> Declares:
 
 def kept_events(features: Sequence[Feature]) -> KeptEvents:
     """Return the events that the clean-up leaves for the features."""
-    return [resolved(each.keeps_events) for each in features if each.keeps_events]
+    return [resolve(each.keeps_events) for each in features if each.keeps_events]
 
 
 def chores(features: Sequence[Feature]) -> Sequence[Chore]:
     """Return what the clean-up does for the features."""
-    return [chore for each in features if each.chores for chore in resolved(each.chores)]
+    return [chore for each in features if each.chores for chore in resolve(each.chores)]

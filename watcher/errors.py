@@ -7,5 +7,5 @@ class StartRefused(Exception):
     """Something that must be right before the daemon starts is not; the sentence names the remedy."""
 
 
-class PartEnded(Exception):
+class ServiceEnded(Exception):
     """A part of the daemon is not running any more, and nobody asked it to stop: the process must not go on half alive."""

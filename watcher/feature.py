@@ -21,10 +21,19 @@ class FeatureService:
     """Something that runs in a process for as long as it lives: started after the kernel's own services, stopped before them."""
 
     name: str
-    run: Path
-    """[`watcher.host.containment.Service`] built from the process's rooms."""
+    build: Path
+    """[`watcher.configuration.services.ServiceBuilder`] Makes it; called once, before anything runs."""
     scope: Literal["process", "triggerer", "scheduler"] = "process"
     """Which processes run it: all, or those with this role. Only the leader's service writes through its transactions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelled:
+    """Another way to write a trigger: the one named here is meant where another's `key` has this value."""
+
+    key: str
+    value: str
+    trigger: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +47,14 @@ class Feature:
 
     triggers: Mapping[str, Path] = field(default_factory=dict)
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
+    spellings: Mapping[str, Spelled] = field(default_factory=dict)
+    """Other ways to write its triggers, by the word that is written."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
-    settings: Mapping[str, Path] = field(default_factory=dict)
-    """[pydantic model] by section of `settings`."""
+    refines: Mapping[str, Path] = field(default_factory=dict)
+    """[subclass of another feature's submitter] What takes that one's place, by its word."""
+    settings: Path | None = None
+    """[`config.models.settings.SettingsPart`] Keys of the `settings` section."""
 
     tables: Path | None = None
     """[`Sequence[Table]`] Its tables, each with its life cycle."""
@@ -59,18 +72,22 @@ class Feature:
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 
     step: Path | None = None
-    """[`watcher.scheduling.planning.Step`] What comes before a job's queue is looked at."""
+    """[`watcher.scheduling.planning.base.JobStep`] What comes before a job's queue is looked at."""
     planners: Mapping[str, Path] = field(default_factory=dict)
-    """[`watcher.scheduling.planning.Planner`] by the word of `batch.mode`."""
+    """[`watcher.scheduling.planning.base.Planner`] by the word of `batch.mode`."""
 
+    start_check: Path | None = None
+    """[`watcher.configuration.services.StartCheck`] What must hold before the process does anything."""
     services: tuple[FeatureService, ...] = ()
     routes: Path | None = None
     """[`Sequence[APIRouter]`] Routes of the REST API, each with its role."""
     pages: Path | None = None
-    """[`Sequence[APIRouter]`] Web pages."""
+    """[`Callable[[FastAPI], None]`] Adds web pages to the application."""
     commands: Mapping[str, Path] = field(default_factory=dict)
     """[`typer.Typer`] by the first word of the command."""
-    metrics: Path | None = None
-    problems: Path | None = None
     checks: Path | None = None
-    """What it adds to the metrics, to the list of what is wrong, and to `watcher check --connect`."""
+    """[`watcher.configuration.findings.Checks`] What it adds to `watcher check --connect`."""
+    metrics: Path | None = None
+    """[`watcher.host.metrics_snapshot.MetricsOf`] What it reads when Prometheus asks."""
+    problems: Path | None = None
+    """[`watcher.scheduling.problems.sources.ProblemsOf`] What it adds to the list of what is wrong."""

@@ -8,16 +8,16 @@ from datetime import timedelta
 from itertools import chain
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, Field, SerializeAsAny, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, WithJsonSchema
 
 from config.errors import KeyPath
+from config.facts import WatcherFacts
 from config.models.deadlines import ExpectBy
 from config.models.uris import credentials_in, normalise
 from config.models.values import PositiveDuration
-from config.names import Name
+from config.names import Isolation, Name
 from config.section import LARGEST_INT, Section
 from config.sentences import misplaced
-from config.vocabulary import Isolation
 
 
 def _check_countable(duration: timedelta) -> timedelta:
@@ -51,6 +51,8 @@ Group: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
 
 
 class WatcherConfig(Section):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
     name: str
     asset: str
     trigger: str
@@ -66,17 +68,8 @@ class WatcherConfig(Section):
     """Globs of the files that jobs wait for as manifests, so that the trigger reads them. In the YAML they stand at these jobs."""
     options: SerializeAsAny[BaseModel]
     """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""
-
-    @property
-    def parts(self) -> tuple[str, ...] | None:
-        """The names of the parts of its events' partition keys; None: it names none."""
-        partition = getattr(self.options, "partition", None)
-        return tuple(partition) if isinstance(partition, Mapping) else None
-
-    @property
-    def further_assets(self) -> tuple[str, ...]:
-        """The names of the assets, besides its own, that its events may be of."""
-        return tuple(getattr(self.options, "further_assets", ()))
+    facts: WatcherFacts = Field(exclude=True, repr=False)
+    """What the options say of the watcher to those who do not know its trigger."""
 
 
 class AssetConfig(Section):
@@ -100,7 +93,7 @@ def watchers_by_asset(assets: Mapping[str, AssetConfig | None]) -> Mapping[str, 
     """Return each asset's watchers: its own, then those of other assets that have events of it."""
     watchers = {name: [] if asset is None else [*asset.watchers.values()] for name, asset in assets.items()}
     for watcher in chain.from_iterable([*watchers.values()]):
-        for name in watcher.further_assets:
+        for name in watcher.facts.further_assets:
             if name in watchers:
                 watchers[name] = [*watchers[name], watcher]
     return watchers
@@ -109,7 +102,7 @@ def watchers_by_asset(assets: Mapping[str, AssetConfig | None]) -> Mapping[str, 
 def parts_by_asset(assets: Mapping[str, AssetConfig | None]) -> Mapping[str, tuple[str, ...] | None]:
     """Return the names of the parts of each asset's partition keys; None: it names none."""
     named = {
-        name: next((parts for watcher in watchers if (parts := watcher.parts)), None)
+        name: next((parts for watcher in watchers if (parts := watcher.facts.parts)), None)
         for name, watchers in watchers_by_asset(assets).items()
     }
     return named | {name: asset.partition for name, asset in assets.items() if asset and asset.partition is not None}

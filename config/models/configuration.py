@@ -24,7 +24,7 @@ _SHARED: Final = {"connections", "assets", "aliases", "jobs", "submitter_options
 class Configuration(Section):
     """Everything the YAML says, checked as a whole. The dictionaries are keyed by name; a job's name is its dag_id."""
 
-    settings: Settings = Settings()
+    settings: SerializeAsAny[Settings] = Settings()
     connections: dict[Name, SerializeAsAny[BaseModel]] = Field(default_factory=dict)
     given_connections: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
     """The connections as they were written, with `${…}` replaced, for processes that open a connection of their own."""
@@ -59,8 +59,9 @@ class Configuration(Section):
         does not show whether a reload changed anything: compare the configurations for that.
         """
         settings = self.settings.model_dump(mode="json", include={"store", "workers"}, fallback=str)
-        if self.settings.airflow is not None:
-            settings |= self.settings.model_dump(mode="json", include={"airflow": {"forward", "listen"}})
+        shared = {key: set(members) for part in self.settings.parts for key, members in part.shared.items()}
+        of_features = self.settings.model_dump(mode="json", include=shared)
+        settings |= {key: members for key, members in of_features.items() if members is not None}
         return _digest([settings, self._shared()])
 
     @cached_property

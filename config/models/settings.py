@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    Discriminator,
-    Field,
-    SecretStr,
-    Tag,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from config.models.alerts import AlertConfig
+from config.errors import KeyPath
 from config.models.api_settings import ApiSettings
-from config.models.kubernetes import KubernetesSettings
 from config.models.values import Address, Bytes, Days, DottedPath, Duration, LocalPath, PositiveDuration
-from config.names import Name
 from config.section import LARGEST_INT, Section
+
+if TYPE_CHECKING:
+    from config.models.assets import AssetConfig
+    from config.models.jobs import JobConfig
 
 _HIGHEST_PORT: Final = 65_535
 
@@ -213,61 +209,6 @@ class LogSettings(Section):
         return self
 
 
-TheirAsset: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
-
-
-class ForwardConfig(Section):
-    asset: TheirAsset
-    """Airflow's asset, by name or uri."""
-    partition_key: bool = False
-    """Whether an event is sent with its partition key; Airflow knows them from 3.2 on."""
-
-
-def _form_of_forward(given: object) -> str:
-    return "long" if isinstance(given, dict | ForwardConfig) else "short"
-
-
-class AirflowSettings(Section):
-    base_url: Address
-    """Address of its API server, without `/api/v2`."""
-    token: SecretStr | None = None
-    """A token for Airflow's API. Give either a token, or `user` and `password`."""
-    user: str | None = None
-    """Name of the user that signs in at `/auth/token`, and signs in again when the token has expired."""
-    password: SecretStr | None = None
-    """Password of the user."""
-    forward: dict[
-        Name,
-        Annotated[
-            Annotated[TheirAsset, Tag("short")] | Annotated[ForwardConfig, Tag("long")], Discriminator(_form_of_forward)
-        ],
-    ] = Field(default_factory=dict)
-    """Our assets whose events are sent to Airflow, each with the name or uri of Airflow's asset, or with `{asset: THEIRS, partition_key: true}`: then its events keep their partition keys there (Airflow 3.2 and later)."""
-    listen: dict[TheirAsset, Name] = Field(default_factory=dict)
-    """Airflow's assets, by name or uri, each with the asset of ours that gets their events."""
-    lateness: PositiveDuration = timedelta(minutes=10)
-    """How long after its timestamp one of Airflow's events may become visible. It also bounds how far its clock may differ."""
-    poll_interval: PositiveDuration = timedelta(seconds=5)
-    """Time between two polls of the events of an asset in `listen`."""
-    timeout: PositiveDuration = timedelta(seconds=10)
-    """Maximum time for one request. An event whose request was not answered is looked up before it is sent again."""
-
-    @model_validator(mode="after")
-    def _check_sign_in(self) -> Self:
-        by_token, by_user = self.token is not None, {self.user is not None, self.password is not None}
-        if by_user != {not by_token}:
-            raise ValueError("needs a `token`, or a `user` and a `password`")
-        return self
-
-    @property
-    def forwards(self) -> Mapping[str, ForwardConfig]:
-        """The entries of `forward` in their long form."""
-        return {
-            name: ForwardConfig(asset=given) if isinstance(given, str) else given
-            for name, given in self.forward.items()
-        }
-
-
 class Settings(Section):
     home: LocalPath = Path(".watcher")
     """Folder of this process alone, on a local disk: run folders, identity, the embedded database."""
@@ -285,11 +226,97 @@ class Settings(Section):
     """How much may run at a time."""
     logs: LogSettings = LogSettings()
     """Log files and stderr."""
-    kubernetes: KubernetesSettings | None = None
-    """The cluster and the namespace of drivers that run as pods (`submitter: kubernetes`); see docs/kubernetes.md."""
-    airflow: AirflowSettings | None = None
-    """A neighbouring Airflow, which events are sent to and read from."""
-    alerts: tuple[AlertConfig, ...] = ()
-    """Which alerts are sent where, each once per change; see docs/alerts.md."""
     plugins_dir: LocalPath = Path("plugins")
     """Folder on the import path, for triggers and backends of your own."""
+    features: tuple[str, ...] = ()
+    """Names of installed features that are not the daemon's own; each brings its own keys of `settings`."""
+
+    parts: ClassVar[tuple[type[SettingsPart], ...]] = ()
+    """What features have added to this class."""
+
+    def part(self, part: type[PartT]) -> PartT:
+        """Return these settings with the keys that a feature added. Raises `LookupError` if they were read without it."""
+        if not isinstance(self, part):
+            raise LookupError(  # noqa: TRY004  it is absent, not of another type
+                f"the settings were read without {part.__name__}; read them with the features that are installed"
+            )
+        return self
+
+
+class SettingsPart(Section):
+    """Keys of `settings` that a feature adds, each with a default. The class methods get the settings as a whole."""
+
+    shared: ClassVar[Mapping[str, frozenset[str]]] = {}
+    """The members of each key on which processes with one database must agree."""
+
+    @classmethod
+    def is_configured(cls, settings: Settings) -> bool:  # noqa: ARG003  see overrides
+        """Whether the feature has anything to do. Otherwise none of its services, submitters and hooks is on the way."""
+        return True
+
+    @classmethod
+    def faults(cls, settings: Settings, entries: NamedEntries) -> Iterable[tuple[KeyPath, str]]:  # noqa: ARG003  see overrides
+        """Yield a place in the document and a sentence for each entry that does not go together with these keys."""
+        return ()
+
+    @classmethod
+    def exchanges(cls, settings: Settings) -> Mapping[str, Exchange]:  # noqa: ARG003  see overrides
+        """Return the systems that get events of our assets and may answer with others, by a name for people."""
+        return {}
+
+
+PartT = TypeVar("PartT", bound=SettingsPart)
+
+
+class NamedEntries(Protocol):
+    """The sections of a document by name. An entry that has a problem itself is None."""
+
+    @property
+    def assets(self) -> Mapping[str, AssetConfig | None]: ...
+
+    @property
+    def jobs(self) -> Mapping[str, JobConfig | None]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """The assets whose events are sent to another system, and those that get events from there."""
+
+    sent: frozenset[str]
+    received: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownSettings:
+    """The keys that `settings` may have. `unavailable` are features that were named and cannot be used, each with a sentence."""
+
+    parts: tuple[type[SettingsPart], ...] = ()
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def model(self) -> type[Settings]:
+        """The class of settings with the keys of all parts. Raises `ValueError` if two parts have the same key."""
+        owners: dict[str, type[Section]] = dict.fromkeys(Settings.model_fields, Settings)
+        for part in self.parts:
+            for name in part.model_fields:
+                if (owner := owners.setdefault(name, part)) is not part:
+                    raise ValueError(
+                        f"{part.__module__} and {owner.__module__} both add `settings.{name}`; leave one of the features out"
+                    )
+        merged: type[Settings] = types.new_class(
+            "Settings",
+            (Settings, *self.parts),
+            exec_body=lambda body: body.update(__module__=__name__, parts=self.parts),
+        )
+        return merged
+
+    def without_unavailable(self, given: Any) -> Any:
+        """Return the section without the keys of features that cannot be used: each is named as its feature is."""
+        if not isinstance(given, dict):
+            return given
+        left_out = {name.replace("-", "_") for name in self.unavailable}
+        return {key: value for key, value in given.items() if key not in left_out}
+
+
+SettingsOf: TypeAlias = Callable[[Sequence[str]], KnownSettings]
+"""Returns the keys that `settings` may have with these installed features. Raises `UnknownClass` for one that is not installed."""

@@ -20,9 +20,9 @@ from config.models.reserved import RESERVED
 from config.models.settings import Settings
 from config.models.spark import SparkConfig
 from config.models.values import format_duration
-from config.names import NAME_PATTERN
+from config.names import NAME_PATTERN, Isolation
 from config.section import LARGEST_INT
-from config.vocabulary import Isolation, Vocabulary
+from config.vocabulary import Spelling, Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -95,11 +95,12 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     """The schema (draft 2020-12) of one file that is a whole configuration."""
     connections = vocabulary.connections
     options = {name: kind.options for name, kind in vocabulary.triggers.items() if isinstance(kind.options, type)}
-    models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
+    settings = vocabulary.settings(()).model
+    models = (settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
     submitters = vocabulary.submitters
     definitions = _Definitions(*models, *connections.values(), *options.values(), *submitters.values())
-    _complete_assets(definitions, options)
-    _add_reserved(definitions, options)
+    _complete_assets(definitions, options, vocabulary.spellings)
+    _add_reserved(definitions, options, settings)
     _complete_jobs(definitions, submitters)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -107,7 +108,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
         "type": "object",
         "properties": {
             "version": {"const": 1},
-            "settings": _or_null(definitions.reference(Settings)),
+            "settings": _or_null(definitions.reference(settings)),
             "connections": _named(_chosen_by("type", definitions.references(connections))),
             "assets": _named(_or_null(definitions.reference(AssetConfig))),
             "aliases": _named(_or_null(definitions.reference(AliasConfig))),
@@ -119,7 +120,9 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     }
 
 
-def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+def _complete_assets(
+    definitions: _Definitions, options: Mapping[str, type[BaseModel]], spellings: Mapping[str, Spelling]
+) -> None:
     for model in options.values():
         beside = {
             "trigger": {"type": "string"},
@@ -132,7 +135,13 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
         schema.pop("required", None)  # the asset's URI implies some
     asset = definitions.body(AssetConfig)
     asset.pop("required")  # the uri is the name by default
-    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options)))
+    keys = definitions.references(options)
+    spelled = {
+        name: _or_else(spelling.key, spelling.value, keys[spelling.trigger], keys[name])
+        for name, spelling in spellings.items()
+        if name in keys
+    }
+    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", {**keys, **spelled}))
 
 
 def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[BaseModel]]) -> None:
@@ -157,10 +166,10 @@ def _options_of(submitter: str, model: Schema) -> list[Schema]:
     return [_when("submitter", submitter, own)] if own else []
 
 
-def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]], settings: type[Settings]) -> None:
     """Add the keys that are not built, with their defaults as the only values."""
     sections: Mapping[str, list[type[BaseModel]]] = {
-        "settings": [Settings],
+        "settings": [settings],
         "assets.*.watchers.*": list(options.values()),
         "jobs.*.spark.options": [IngestConfig],
         "jobs.*": [JobConfig],
@@ -261,6 +270,10 @@ def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
         "required": [key],
         "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
     }
+
+
+def _or_else(key: str, value: str, schema: Schema, otherwise: Schema) -> Schema:
+    return {**_when(key, value, schema), "else": otherwise}
 
 
 def _when(key: str, value: str, schema: Schema) -> Schema:

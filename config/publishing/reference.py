@@ -1,4 +1,4 @@
-"""Writes the tables of keys in docs/configuration.md: `python -m config.publishing.reference docs/configuration.md`.
+"""The tables of keys in docs/configuration.md, which `tools/configuration_page.py` writes.
 
 A table stands between `<!-- keys: NAME -->` and `<!-- end -->`; the prose around it is written by hand.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,26 +18,22 @@ from pydantic.fields import FieldInfo
 from config.models.assets import AliasConfig, AssetConfig
 from config.models.ingest import IngestConfig
 from config.models.jobs import JobConfig
-from config.models.kubernetes import DriverPod
-from config.models.settings import Settings
 from config.models.values import format_duration
 from config.section import Section, keys, models_in, parts_of
 
-MODELS: Final[Mapping[str, type[Section]]] = {
-    "settings": Settings,
+OF_THE_KERNEL: Final[Mapping[str, type[Section]]] = {
     "assets.NAME": AssetConfig,
     "aliases.NAME": AliasConfig,
     "jobs.NAME": JobConfig,
-    "jobs.NAME.spark.kubernetes": DriverPod,
     "jobs.NAME.spark.options": IngestConfig,
 }
 
 _TABLE: Final = re.compile("(?<=<!-- keys: )([a-zA-Z.]+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
-def rewrite(page: str) -> str:
-    """`page` with the tables as the models have them. Raises KeyError for a table of an unknown name."""
-    return _TABLE.sub(lambda match: f"{match[1]}{match[2]}\n{_tables(MODELS[match[1]], match[1])}\n", page)
+def rewrite(page: str, models: Mapping[str, type[Section]]) -> str:
+    """`page` with the tables as the `models` have them. Raises KeyError for a table of an unknown name."""
+    return _TABLE.sub(lambda match: f"{match[1]}{match[2]}\n{_tables(models[match[1]], match[1])}\n", page)
 
 
 def _tables(model: type[Section], path: str) -> str:
@@ -85,8 +80,3 @@ def _meaning(field: FieldInfo, text: str) -> str:
     if get_origin(field.annotation) is Literal:
         text = f"{text} One of {', '.join(f'`{value}`' for value in get_args(field.annotation))}."
     return f"{secret}{text}"
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(rewrite(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -6,21 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from config.errors import KeyPath
 from config.models.assets import AssetConfig
 from config.models.ingest import INGEST
 from config.models.jobs import JobConfig
 from config.models.schedules import AssetCondition, Reference, references
-from config.models.settings import AirflowSettings, Settings
+from config.models.settings import Exchange, Settings
 from config.names import did_you_mean
 from config.reading.cleaning_checks import cleaning_faults
 from config.reading.entries import Entries
 from config.reading.partition_checks import disagreeing_parts, partition_faults
-
-AIRFLOW: Final = "(Airflow)"
-"""Stands among the jobs for whatever Airflow does between the events it is sent and the events it sends back."""
 
 
 def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
@@ -30,7 +27,6 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
             faults = (
                 *ingest_faults(job, entries.assets, entries.connections),
                 *_warm_faults(job, entries.settings),
-                *_kubernetes_faults(job, entries.settings),
                 *partition_faults(job, entries.assets),
             )
             for place, sentence in faults:
@@ -38,14 +34,15 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
     yield from disagreeing_parts(entries.assets)
     yield from _further_asset_faults(entries.assets)
     yield from cleaning_faults(entries.assets, entries.connections)
-    for path, name in unknown_neighbours(entries.settings, entries.assets):
-        yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
+    if entries.settings is not None:
+        for part in entries.settings.parts:
+            yield from part.faults(entries.settings, entries)
 
 
 def _further_asset_faults(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place of each asset that a watcher's `assets` must not name, and a sentence."""
     for watcher in chain.from_iterable(asset.watchers.values() for asset in assets.values() if asset is not None):
-        for name in watcher.further_assets:
+        for name in watcher.facts.further_assets:
             place = ("assets", watcher.asset, "watchers", watcher.name, "assets", name)
             if name == watcher.asset:
                 yield place, "is the watcher's own asset, which gets what no other asset does; remove it"
@@ -56,30 +53,6 @@ def _further_asset_faults(assets: Mapping[str, AssetConfig | None]) -> Iterator[
 def _warm_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
     if job.spark.warm and settings and settings.scheduler.warm_memory_mb == 0:
         yield ("spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
-
-
-def _kubernetes_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
-    if job.spark.submitter != "kubernetes" or settings is None:
-        return
-    kubernetes = settings.kubernetes
-    if kubernetes is None:
-        yield ("spark", "submitter"), "needs settings.kubernetes, which names cluster and namespace: add it"
-    elif (kubernetes.api_url or settings.api.base_url) is None:
-        sentence = (
-            "needs an address of the API that pods reach: set settings.kubernetes.api_url, or settings.api.base_url"
-        )
-        yield ("spark", "submitter"), sentence
-
-
-def unknown_neighbours(settings: Settings | None, assets: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the places where `settings.airflow` names an unknown asset of ours, each with that name."""
-    airflow = None if settings is None else settings.airflow
-    if airflow is None:
-        return
-    yield from ((("settings", "airflow", "forward", name), name) for name in airflow.forward if name not in assets)
-    for theirs, name in airflow.listen.items():
-        if name not in assets:
-            yield ("settings", "airflow", "listen", theirs), name
 
 
 def ingest_faults(
@@ -152,22 +125,24 @@ def _missing_connection(
     return None
 
 
-def job_cycles(jobs: Mapping[str, JobConfig], airflow: AirflowSettings | None = None) -> list[tuple[str, ...]]:
+def job_cycles(jobs: Mapping[str, JobConfig], exchanges: Mapping[str, Exchange]) -> list[tuple[str, ...]]:
     """Circles of jobs in which the outlets of each one are in the schedule of the next.
 
-    They are allowed, because a condition may end a circle, but worth a warning. Not every circle is listed, but breaking those
+    A neighbour stands among the jobs for whatever it does between the events it is sent and those it sends back. Circles are allowed, because a condition may end a circle, but worth a warning. Not every circle is listed, but breaking those
     that are listed breaks all of them.
     """
     writers: dict[Reference, set[str]] = {}
     for name, job in jobs.items():
         for outlet in job.outlets:
             writers.setdefault(outlet, set()).add(name)
-    sent: set[str] = set()
-    if airflow is not None:
-        sent = {writer for name in airflow.forward for writer in writers.get(AssetCondition(name=name), ())}
-        for name in airflow.listen.values():
-            writers.setdefault(AssetCondition(name=name), set()).add(AIRFLOW)
-    upstream = {name: _upstream(job, writers) for name, job in jobs.items()} | {AIRFLOW: sent}
+    upstream: dict[str, set[str]] = {}
+    for neighbour, exchange in exchanges.items():
+        upstream[neighbour] = {
+            writer for name in exchange.sent for writer in writers.get(AssetCondition(name=name), ())
+        }
+        for name in exchange.received:
+            writers.setdefault(AssetCondition(name=name), set()).add(neighbour)
+    upstream = {name: _upstream(job, writers) for name, job in jobs.items()} | upstream
     cycles = []
     while cycle := _first_cycle(upstream):
         cycles.append(tuple(cycle))

@@ -5,7 +5,7 @@ A watcher's options are validated by its trigger, a connection by the model of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 from urllib.parse import quote
@@ -13,15 +13,16 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from config.errors import KeyPath
+from config.facts import WatcherFacts
 from config.models.assets import AliasConfig, AssetConfig, WatcherConfig
 from config.models.jobs import JobConfig
 from config.models.settings import Settings
 from config.models.spark import SparkConfig
 from config.models.uris import normalise
-from config.names import Scope, did_you_mean
+from config.names import Isolation, Scope, did_you_mean
 from config.reading.report import Report
 from config.section import LARGEST_INT, keys
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import TriggerKind, Vocabulary
 
 _PAUSE_AFTER: Final = "pause_after_failures"
 _CLEAN_SOURCE: Final = "clean_source"
@@ -40,6 +41,8 @@ class Entries:
     jobs: Mapping[str, JobConfig | None]
     submitter_options: Mapping[str, BaseModel]
     """The submitter's own options, by job, where it has any."""
+    warnings: Sequence[tuple[KeyPath, str]]
+    """What is allowed, but is better written otherwise, each with its place."""
 
 
 def read_entries(report: Report, vocabulary: Vocabulary, scope: Scope, sections: Mapping[str, Any]) -> Entries:
@@ -53,7 +56,7 @@ def read_entries(report: Report, vocabulary: Vocabulary, scope: Scope, sections:
             report.check_name(name, (section, name))
             yield name, entry, (section, name)
 
-    settings = report.validate(Settings, sections["settings"], ("settings",), scope)
+    settings = report.validate_settings(vocabulary.settings, sections["settings"], scope)
     if settings is not None:
         vocabulary.add_plugins(settings.plugins_dir, report.interpolation.names)
     reader = _EntryReader(report, vocabulary, scope, sections["connections"])
@@ -68,6 +71,7 @@ def read_entries(report: Report, vocabulary: Vocabulary, scope: Scope, sections:
         aliases={name: report.validate(AliasConfig, _given(entry), path) for name, entry, path in entries("aliases")},
         jobs={name: job for name, (job, _) in jobs.items()},
         submitter_options={name: options for name, (_, options) in jobs.items() if options is not None},
+        warnings=reader.warnings,
     )
 
 
@@ -82,6 +86,7 @@ class _EntryReader:
         self._connections = connections
         self._uris: dict[str, KeyPath] = {}
         self._watchers: dict[str, KeyPath] = {}
+        self.warnings: list[tuple[KeyPath, str]] = []
 
     def connection(self, entry: Any, path: KeyPath) -> BaseModel | None:
         if not self._report.is_mapping(entry, path):
@@ -156,21 +161,22 @@ class _EntryReader:
         trigger, connection = options.pop("trigger", None), options.pop("connection", None)
         isolation = self._isolation(options.pop("isolation", None), (*path, "isolation"))
         pause_after = self._count(options.pop(_PAUSE_AFTER, None), (*path, _PAUSE_AFTER))
+        trigger = self._meant(trigger, options, (*path, "trigger"))
         kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
-            return None
-        if (
-            kind.isolation == "process"
-            and trigger in {*self._vocabulary.triggers}  # a look-up would import a plug-in
-            and options.get(_CLEAN_SOURCE) is not None
-        ):
-            self._report.add((*path, _CLEAN_SOURCE), "works in the daemon's own process only; write `isolation: none`")
             return None
         fault = self._connection_fault(connection, kind.connection_type)
         if fault:
             self._report.add((*path, "connection"), fault)
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
+            return None
+        facts = self._facts(kind, validated, path)
+        if facts is None:
+            return None
+        if kind.isolation == "process" and facts.cleaned_after is not None:
+            key, what = (_CLEAN_SOURCE, "") if _CLEAN_SOURCE in options else ("trigger", "cleans its source, which ")
+            self._report.add((*path, key), f"{what}works in the daemon's own process only; write `isolation: none`")
             return None
         return WatcherConfig(
             name=name,
@@ -180,6 +186,7 @@ class _EntryReader:
             isolation=kind.isolation,
             pause_after_failures=pause_after,
             options=validated,
+            facts=facts,
         )
 
     def _count(self, written: Any, path: KeyPath) -> int | None:
@@ -195,6 +202,15 @@ class _EntryReader:
         if written is not None and written not in known:
             self._report.add(path, "must be `process` or `none`")
         return next((isolation for isolation in known if isolation == written), None)
+
+    def _meant(self, trigger: Any, options: Mapping[str, Any], path: KeyPath) -> Any:
+        """The name of the trigger that is meant. A warning names it if another one is written."""
+        spelling = self._vocabulary.spelling(trigger, options) if isinstance(trigger, str) else None
+        if spelling is None:
+            return trigger
+        sentence = f"`{trigger}` with `{spelling.key}: {spelling.value}` is `{spelling.trigger}`: write that, which changes nothing else"
+        self.warnings.append((path, sentence))
+        return spelling.trigger
 
     def _kind(self, trigger: Any, isolation: Isolation | None, path: KeyPath) -> TriggerKind | None:
         if not isinstance(trigger, str):
@@ -230,6 +246,17 @@ class _EntryReader:
             return None
         given = {**implied, **options}
         return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)
+
+    def _facts(self, kind: TriggerKind, options: BaseModel, path: KeyPath) -> WatcherFacts | None:
+        try:
+            facts = kind.facts(options)
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            self._report.add(path, f"the options' `facts` raised {type(error).__name__}; correct the class")
+            return None
+        if not isinstance(facts, WatcherFacts):
+            self._report.add(path, f"the options' `facts` returned {type(facts).__name__}; correct the class")
+            return None
+        return facts
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from config.models.jobs import JobConfig
 from config.models.settings import Settings
 from config.names import Scope
 from config.reading.cross_checks import cross_faults, job_cycles
-from config.reading.document import Document
 from config.reading.entries import Entries, as_mapping, read_entries
 from config.reading.partition_checks import with_manifests
 from config.reading.report import Report
@@ -54,7 +53,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
             environment=report.interpolation.names,
             secrets=frozenset(report.interpolation.files),
             read_as={**as_read, **report.interpolation.files},
-            warnings=_warnings(report.document, jobs, entries.settings),
+            warnings=_warnings(report, entries, jobs, entries.settings),
         )
 
 
@@ -97,10 +96,15 @@ def _complete(entries: Mapping[str, EntryT | None]) -> dict[str, EntryT]:
     return {name: entry for name, entry in entries.items() if entry is not None}
 
 
-def _warnings(document: Document, jobs: Mapping[str, JobConfig], settings: Settings) -> tuple[Problem, ...]:
+def _warnings(
+    report: Report, entries: Entries, jobs: Mapping[str, JobConfig], settings: Settings
+) -> tuple[Problem, ...]:
     sentence = "these jobs start each other in a circle: {}; make sure that something ends it"
-    cycles = job_cycles(jobs, settings.airflow)
-    return tuple(
-        document.problem(("jobs", next(name for name in cycle if name in jobs)), sentence.format(" -> ".join(cycle)))
-        for cycle in cycles
-    )
+    exchanges = {name: each for part in settings.parts for name, each in part.exchanges(settings).items()}
+    circles = [
+        (("jobs", next(name for name in cycle if name in jobs)), sentence.format(" -> ".join(cycle)))
+        for cycle in job_cycles(jobs, exchanges)
+    ]
+    unavailable = [(("settings", "features"), sentence) for sentence in report.unavailable.values()]
+    warnings = [*entries.warnings, *circles, *unavailable]
+    return tuple(report.document.problem(path, message) for path, message in warnings)

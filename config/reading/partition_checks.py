@@ -17,7 +17,7 @@ def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tupl
     parts = parts_by_asset(assets)
     for name, watchers in watchers_by_asset(assets).items():
         for watcher in watchers:
-            if watcher.parts not in {None, parts[name]}:
+            if watcher.facts.parts not in {None, parts[name]}:
                 others = ", ".join(parts[name] or ())
                 which = "the asset" if watcher.asset == name else f"the asset {name}"
                 sentence = (

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from config.errors import ConfigurationInvalid, KeyPath, UnknownClass
 from config.models.reserved import not_built, without_reserved
+from config.models.settings import Settings, SettingsOf
 from config.names import Scope, check_name, did_you_mean
 from config.reading.document import Document, read
 from config.reading.interpolation import Interpolation, override_settings
@@ -50,6 +51,8 @@ class Report:
     def __init__(self, document: Document, interpolation: Interpolation) -> None:
         self.document = document
         self.interpolation = interpolation
+        self.unavailable: Mapping[str, str] = {}
+        """The features that `settings.features` names and that cannot be used, each with a sentence."""
         self._reported = {problem.path for problem in document.problems}
 
     @classmethod
@@ -107,6 +110,18 @@ class Report:
         if not isinstance(value, dict):
             self.add(path, f"must be a mapping (`key: value`){instead(value)}")
         return isinstance(value, dict)
+
+    def validate_settings(self, settings_of: SettingsOf, given: Mapping[str, Any], scope: Scope) -> Settings | None:
+        """Validate the `settings` section, with the keys of the features that it names; None if it has problems."""
+        named = given.get("features")
+        names = tuple(filter(lambda name: isinstance(name, str), named)) if isinstance(named, list) else ()
+        try:
+            known = settings_of(names)
+        except UnknownClass as error:
+            self.add(("settings", "features"), error.sentence)
+            known = settings_of(())
+        self.unavailable = known.unavailable
+        return self.validate(known.model, known.without_unavailable(given), ("settings",), scope)
 
     def validate(
         self, model: type[ModelT], data: Any, path: KeyPath, scope: Scope | None = None, *, complete: bool = True

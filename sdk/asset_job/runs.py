@@ -13,6 +13,7 @@ from asset_job.backends import WorkerBackend
 from asset_job.background import Background
 from asset_job.client import Transport, now, storable
 from asset_job.connections import JobConnections
+from asset_job.data import AppendedRows, SchemaEvolution, TableFormat, package
 from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, is_final
 from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
 from asset_job.stores import AssetStores, TaskStore
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from asset_job.tables.columns import SchemaEvolution
-    from asset_job.tables.layout import TableLocation, TargetTable
-    from asset_job.tables.parts import AppendedPart
-    from asset_job.tables.targets import TableFormat, Target
 
 log = logging.getLogger("asset_job")
 
@@ -68,6 +65,8 @@ class Run:
 
     A password that changes is asked for once more when PostgreSQL refuses it.
     """
+    appended_to: set[object]
+    """The locations of the tables that this try has a part of."""
     bad_records: int = 0
     """The records that the job leaves out of its tables because they cannot be read. Set it before the block ends: a run that
     succeeds with some raises the alert `bad_records`, until a person resolves them."""
@@ -91,7 +90,7 @@ class Run:
         self.partition_complete, self.late = claim.get("partition_complete"), claim.get("late", False)
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
-        self._appended: set[TableLocation] = set()
+        self.appended_to: set[object] = set()
         self._warnings: list[str] = []
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self.options = claim["options"]
@@ -155,22 +154,20 @@ class Run:
         `on_unrepresentable` says what becomes of a value of PostgreSQL that Spark has no value for.
         Raises `AssetJobError`. Errors in executors come as Spark's exceptions when the DataFrame is used.
         """
-        from asset_job.sources.readers import read  # noqa: PLC0415 - only jobs that read need it
-        from asset_job.sources.request import ReadRequest  # noqa: PLC0415
-
-        request = ReadRequest(
-            spark=self.spark,
-            connections=self.connections,
+        read = package("sources.readers", "read_for")
+        frame: DataFrame = read(
+            self,
+            new,
             format=format,
             schema=schema,
+            table=table,
             connection=connection,
             missing=missing,
             reader=reader,
             on_unrepresentable=on_unrepresentable,
             options=options,
         )
-        events = [event for of_asset in self.triggering_asset_events.values() for event in of_asset]
-        return read(request, new, events, table)
+        return frame
 
     def append(
         self,
@@ -182,7 +179,7 @@ class Run:
         schema_evolution: SchemaEvolution = "strict",
         connection: str | None = None,
         merge_on: str | Sequence[str] = (),
-    ) -> AppendedPart:
+    ) -> AppendedRows:
         """Make the frame this run's part of a table. A later try of the run replaces the whole part.
 
         `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL; for an Iceberg table
@@ -193,51 +190,17 @@ class Run:
         applied by key to a Delta or Iceberg table by one commit; a repetition changes nothing.
         Raises `AssetJobError`, and `Fenced` before anything is changed if this try was superseded.
         """
-        from asset_job.tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
-        from asset_job.tables.targets import Target  # noqa: PLC0415
-
-        table = self.table(Target(name=target, format=format, connection=connection, schema_evolution=schema_evolution))
-        if table.location in self._appended:
-            raise AssetJobError(
-                f"{table.location} was appended to before, and a run has one part of a table: union the frames first"
-            )
-        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        if isinstance(frame, Sequence):
-            key = (merge_on,) if isinstance(merge_on, str) else tuple(merge_on)
-            appended = self._merge(table, frame, key, columns)
-        elif merge_on:
-            raise AssetJobError("merge_on takes changes, not a frame: pass r.triggering_asset_events.changes()")
-        else:
-            appended = stage(table, frame, columns, self.check_not_superseded)
-            (appended,) = commit([appended], self.check_not_superseded)
-        self._appended.add(table.location)
+        appended: AppendedRows = package("tables.appending", "append")(
+            self,
+            frame,
+            target,
+            format=format,
+            partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+            schema_evolution=schema_evolution,
+            connection=connection,
+            merge_on=(merge_on,) if isinstance(merge_on, str) else tuple(merge_on),
+        )
         return appended
-
-    def _merge(
-        self, table: TargetTable, changes: Sequence[Mapping[str, Any]], key: Sequence[str], partition_by: Sequence[str]
-    ) -> AppendedPart:
-        from asset_job.tables.merged_part import arrow_types, changed_rows, merged_part  # noqa: PLC0415
-
-        rows = changed_rows(
-            changes, key, self.triggering_asset_events.ids_by_lsn, lambda ddl: arrow_types(self.spark, ddl)
-        )
-        return merged_part(table, rows, partition_by)
-
-    def table(self, target: Target) -> TargetTable:
-        """The table that a target names, for this try to write. Raises `AssetJobError`."""
-        from asset_job.tables.layout import Owner  # noqa: PLC0415 - only jobs that write need these
-        from asset_job.tables.targets import TableContext, open_table  # noqa: PLC0415
-
-        owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
-        context = TableContext(
-            owner=owner,
-            try_number=self.try_number,
-            outlets=self.outlets,
-            connections=self.connections,
-            check_not_superseded=self.check_not_superseded,
-            warn=self.warn,
-        )
-        return open_table(target, context)
 
     def warn(self, sentence: str) -> None:
         """Log a sentence as a warning, and show it with the run if that succeeds."""

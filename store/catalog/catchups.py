@@ -1,6 +1,6 @@
 """Catching up: a new job with `catchup` gets the events of its assets that were stored before it was first seen.
 
-How far they go, and of which assets they are, is kept in the transaction that applies the job. Steps of the scheduler queue
+How far they go, and of which assets they are, is kept in the transaction that applies the job, which opens the step that queues
 them, oldest first.
 """
 
@@ -13,9 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, func, insert, literal, select, union, update
+from sqlalchemy import Select, bindparam, delete, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import edges_of_jobs, open_steps
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.schema import (
     asset,
@@ -24,14 +25,15 @@ from store.database.schema import (
     asset_event,
     database_now,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
     queued_event,
 )
+from store.features.catchup.tables import catchup
 from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, UNDECIDED
 
-_e, _j = asset_event.c, job.c
+FEATURE: Final = "catchup"
+"""The name under which its steps are open."""
+_e, _j, _c = asset_event.c, job.c, catchup.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +44,11 @@ class CatchUp:
     to: int
     assets: Sequence[int]
 
-    @classmethod
-    def of(cls, at: int | None, to: int | None, assets: str | None) -> CatchUp | None:
-        """Return what a job's columns say; None: it has them all."""
-        return None if at is None or to is None or assets is None else cls(at=at, to=to, assets=json.loads(assets))
+
+async def of_job(connection: AsyncConnection, dag_id: str) -> CatchUp | None:
+    """Return what a locked job still has to get; None: it has it all."""
+    row = (await connection.execute(select(catchup).where(_c.dag_id == dag_id))).one_or_none()
+    return None if row is None else CatchUp(at=row.at_event, to=row.to_event, assets=json.loads(row.assets))
 
 
 def catches_up(definition: JobDefinition) -> bool:
@@ -61,13 +64,14 @@ async def begin(connection: AsyncConnection, applied: AppliedCatalog) -> Applied
     counts: dict[str, int] = {}
     new = sorted(applied.jobs.keys() - applied.jobs_before.keys())
     for dag_id, definition in ((dag_id, applied.jobs[dag_id]) for dag_id in new):
-        assets = (await connection.execute(scheduled(dag_id))).scalars().all()
+        assets = (await connection.execute(edges_of_jobs.awaited_assets(dag_id))).scalars().all()
         row = (await connection.execute(_STORED, {"b_assets": list(assets)})).one()
         if row.events:
             counts[dag_id] = row.events
         if row.events and catches_up(definition):
-            place = {"catchup_at": 0, "catchup_to": row.newest, "catchup_assets": json.dumps(sorted(assets))}
-            await connection.execute(update(job).where(_j.dag_id == dag_id).values(place))
+            place = {"at_event": 0, "to_event": row.newest, "assets": json.dumps(sorted(assets))}
+            await connection.execute(insert(catchup).values(dag_id=dag_id, **place))
+            await open_steps.open_(connection, dag_id, FEATURE)
     for row in (await connection.execute(_CATCHING_UP)).all():
         if not (row.active and catches_up(row.definition)):
             await end(connection, row.dag_id)
@@ -100,8 +104,8 @@ async def stored(connection: AsyncConnection) -> StoredEvents:
 
 async def end(connection: AsyncConnection, dag_id: str) -> None:
     """Record that a job has all that it had to get."""
-    nothing = {"catchup_at": None, "catchup_to": None, "catchup_assets": None}
-    await connection.execute(update(job).where(_j.dag_id == dag_id).values(nothing))
+    await connection.execute(delete(catchup).where(_c.dag_id == dag_id))
+    await open_steps.close(connection, dag_id, FEATURE)
 
 
 async def queue(
@@ -110,28 +114,21 @@ async def queue(
     """Queue the next events for a locked job, and return them in order. What a `where` makes of them is to be decided."""
     satisfies = literal(UNDECIDED if filtered else ONLY_PLAIN)
     some = select(literal(dag_id), _e.id, _e.asset_id, database_now(), _e.partition_key, satisfies)
-    some = some.where(_e.asset_id.in_(which.assets), _e.asset_id.in_(scheduled(dag_id)))
+    some = some.where(_e.asset_id.in_(which.assets), _e.asset_id.in_(edges_of_jobs.awaited_assets(dag_id)))
     some = some.where(_e.id > which.at, _e.id <= which.to).order_by(_e.id).limit(limit)
     names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(queued_event.c.event_id))
     events = sorted(rows.scalars())
     if events:
-        await connection.execute(update(job).where(_j.dag_id == dag_id).values(catchup_at=events[-1]))
+        await connection.execute(update(catchup).where(_c.dag_id == dag_id).values(at_event=events[-1]))
     return events
-
-
-def scheduled(dag_id: str) -> Any:
-    """Select the assets that a job waits for, through aliases too."""
-    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
-    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)
 
 
 _STORED: Final = select(func.count().label("events"), func.max(_e.id).label("newest")).where(
     _e.asset_id.in_(bindparam("b_assets", expanding=True))
 )
-_FIRST_LACKING: Final = select(func.min(_j.catchup_at)).scalar_subquery()
+_FIRST_LACKING: Final = select(func.min(_c.at_event)).scalar_subquery()
 _kept = asset_event.alias("lacking").c
 LACKING: Final[Select[Any]] = select(_kept.id).where(_kept.id > _FIRST_LACKING)
 """The events that new jobs may still have to get: those after the first one that any of them lacks."""
-_CATCHING_UP: Final[Select[Any]] = select(_j.dag_id, _j.active, _j.definition).where(_j.catchup_at.is_not(None))
+_CATCHING_UP: Final[Select[Any]] = select(_j.dag_id, _j.active, _j.definition).join(catchup, _c.dag_id == _j.dag_id)

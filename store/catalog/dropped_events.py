@@ -1,6 +1,6 @@
 """Events that a job shall not get by itself: those taken off its queue, and those that a forgotten run consumed.
 
-The record is kept as long as the event, so that a replay can leave them out.
+The record is kept as long as the event, so that a replay can leave them out, and every answer can say what became of them.
 """
 
 from __future__ import annotations
@@ -9,15 +9,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select
+from sqlalchemy import ColumnElement, case, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases
-from store.database.schema import asset, database_now, dropped_event, job, queued_event, run, run_asset_event
+from store.catalog import aliases, open_steps
+from store.database.schema import (
+    asset,
+    database_now,
+    dropped_event,
+    job,
+    open_step,
+    queued_event,
+    run,
+    run_asset_event,
+)
+from store.fates import RUN_STATES, Fate
 from store.references import is_awaited, keys
 
+DELETED, JOB_REMOVED = "deleted", "job removed"
+"""The reasons of events that a person took off a queue, and of those whose job was removed."""
 PAST_RETENTION: Final = "run past its retention"
-"""The reason of events that a run consumed which the clean-up has removed."""
+MARKED_PAST_RETENTION: Final = "marked run past its retention"
+"""The reasons of events that a run consumed which the clean-up has removed; of the second a person had decided how it ended."""
+MARK: Final = "marked as"
+"""A run's reason begins with it if a person decided how the run ended."""
+FATE_BY_RUN: Final[ColumnElement[str]] = case(
+    {state: fate.value for state, fate in RUN_STATES.items()}, value=run.c.state
+)
+"""The fate that a run means for its events, by the run's state."""
 _q = queued_event.c
 _RECORD: Final = insert(dropped_event).values(dropped_at=database_now())
 
@@ -30,25 +49,28 @@ async def take_off(
     Whoever calls it has locked the jobs against the scheduler.
     """
     gone = await connection.execute(delete(queued_event).where(which).returning(_q.dag_id, _q.event_id))
-    rows = [{"dag_id": row.dag_id, "event_id": row.event_id, "reason": reason, "actor": actor} for row in gone]
+    values = {"reason": reason, "actor": actor, "outcome": Fate.DROPPED.value}
+    rows = [{"dag_id": row.dag_id, "event_id": row.event_id, **values} for row in gone]
     if rows:
         await connection.execute(_RECORD, rows)
     return len(rows)
 
 
 async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> None:
-    """Record what runs consumed, before the clean-up removes these runs."""
+    """Record what runs made of what they consumed, before the clean-up removes these runs, which have ended."""
     r = run_asset_event.c
-    consumed = select(r.dag_id, r.event_id, literal(PAST_RETENTION), database_now())
+    reason = case((run.c.reason.startswith(MARK), MARKED_PAST_RETENTION), else_=PAST_RETENTION)
+    consumed = select(r.dag_id, r.event_id, reason, database_now(), FATE_BY_RUN, r.run_id, run.c.end_date)
     consumed = consumed.join(run, (run.c.dag_id == r.dag_id) & (run.c.run_id == r.run_id)).where(run.c.id.in_(ids))
-    names = ["dag_id", "event_id", "reason", "dropped_at"]
+    names = ["dag_id", "event_id", "reason", "dropped_at", "outcome", "run_id", "ended_at"]
     await connection.execute(insert(dropped_event).from_select(names, consumed))
 
 
 async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
-    """Drop the queues of jobs that are not configured any more; return how many events were queued."""
+    """Drop the queues of jobs that are not configured any more, and close their steps; return how many events were queued."""
     removed = select(job.c.dag_id).where(~job.c.active)
-    return await take_off(connection, _q.dag_id.in_(removed), reason="job removed")
+    await open_steps.close_all(connection, open_step.c.dag_id.in_(removed))
+    return await take_off(connection, _q.dag_id.in_(removed), reason=JOB_REMOVED)
 
 
 _GROUP: Final = (_q.dag_id, _q.asset_id, _q.satisfies)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
-from sqlalchemy import Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import job_schedule_alias, job_schedule_asset
+from store.database.schema import asset_alias_asset, job_schedule_alias, job_schedule_asset
 
 
 async def mark_filtered(connection: AsyncConnection, dag_ids: Collection[str]) -> None:
@@ -26,3 +27,10 @@ async def apply(connection: AsyncConnection, table: Table, edges: Iterable[tuple
         await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
     if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
         await connection.execute(insert(table), new)
+
+
+def awaited_assets(dag_id: str) -> Any:
+    """Select the assets that a job waits for, through aliases too."""
+    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
+    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)

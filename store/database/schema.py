@@ -456,14 +456,21 @@ job = table(
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
-    Column("replay_id", BigInteger),  # the replay that goes on
     Column(
-        "catchup_at", BigInteger
-    ),  # the last stored event that a new job has caught up with; null: it does not, or has
-    Column("catchup_to", BigInteger),  # the last one that it is to get
-    Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
+        "unrecorded_to", BigInteger, nullable=False, server_default="0"
+    ),  # what became of older events may be unrecorded
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+)
+
+open_step = table(  # a feature has something to do for a job before runs are made of its queue
+    "open_step",
+    Lifecycle(
+        owner=RowOwner.JOB, kept=(RemovedBy(function="store.catalog.open_steps.close"), _APPLYING), names=_DAG_ID
+    ),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("feature", String(64), primary_key=True),
+    Column("while_paused", Boolean, nullable=False),  # a person asked for it: it goes on while the job is paused
 )
 
 
@@ -531,9 +538,14 @@ dropped_event = (
         ),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
-        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("reason", String(32), nullable=False),  # as in `store.catalog.dropped_events`
         Column("actor", NAME),  # who took it off the queue; null: nobody did
         Column("dropped_at", UtcDateTime, nullable=False),
+        Column(
+            "outcome", String(16)
+        ),  # dropped, or what its run made of it: loaded | failed; null: nobody knows any more
+        Column("run_id", NAME),  # the run that is gone
+        Column("ended_at", UtcDateTime),  # when that run ended
     )
 )
 
@@ -565,8 +577,7 @@ run = table(
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
-    Column("partition_complete", Boolean),  # null: the job does not ask for it
-    Column("late", Boolean, nullable=False, server_default=false()),  # its events came after a run of their partition
+    Column("of_feature", Text),  # JSON: what the planner that made it says of it; null: nothing
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

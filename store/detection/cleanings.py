@@ -216,3 +216,9 @@ async def of_events(connection: AsyncConnection, event_ids: Collection[int]) -> 
     """Return the cleanings of those of these events that have one."""
     rows = await all_of(connection, select(*_COLUMNS).where(_c.event_id.in_(event_ids)), _stored)
     return {each.event_id: each for each in rows}
+
+
+async def removing_between(connection: AsyncConnection, low: int, high: int) -> Mapping[int, Cleaning]:
+    """Return the cleanings of events from `low` to `high` of which files were removed."""
+    some = select(*_COLUMNS).where(_c.event_id.between(low, high), _c.removed > 0)
+    return {each.event_id: each for each in await all_of(connection, some, _stored)}

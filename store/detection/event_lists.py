@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from operator import ge, gt, le, lt
@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from sqlalchemy import ColumnElement, Row, Select, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import PageRequest, ResultPage, begins, equal, like, newest, one_of, page
+from store.database.paging import PageRequest, ResultPage, begins, equal, like, newest, one_of, page, shaped
 from store.database.schema import asset, asset_alias_event, asset_event, run
 from store.detection.events import NewEvent
 from store.errors import NotFound, no_asset, no_event
@@ -49,7 +49,7 @@ class EventFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class EventFields:
-    """What everybody may see of an event: the columns of its table except `WITHHELD`; `extra` is a JSON object."""
+    """What everybody may see of an event: the columns of its table that have these names; `extra` is a JSON object."""
 
     id: EventId
     asset_id: AssetId
@@ -62,11 +62,6 @@ class EventFields:
     source_watcher: str | None
     trace_id: str
     partition_key: str | None
-
-
-WITHHELD: Final = frozenset(
-    {"event_id", "source_actor", "sketch_low", "sketch_high", "sketch_bits", "sketch_more_bits"}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,38 +100,13 @@ class StoredEvent(EventFields):
     @classmethod
     def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
         """Return an event that no task of ours made, as `append` stored it."""
-        return cls(
-            id=EventId(event_id),
-            asset_id=AssetId(new.asset_id),
-            timestamp=timestamp,
-            extra=json.loads(new.extra),
-            source_dag_id=new.source_dag_id,
-            source_run_id=new.source_run_id,
-            source_task_id=new.source_task_id,
-            source_map_index=new.source_map_index,
-            source_watcher=new.source_watcher,
-            trace_id=new.trace_id,
-            partition_key=new.partition_key,
-            asset=asset,
-            source_dag_run=None,
-            source_task_instance=None,
-        )
+        given = {name: value for name, value in vars(new).items() if name in _FIELDS}
+        return cls._of({**given, "id": event_id, "timestamp": timestamp}, asset)
 
     @classmethod
     def stored(
         cls,
         *,
-        id: EventId,  # noqa: A002  the column's name
-        asset_id: AssetId,
-        timestamp: datetime,
-        extra: str,
-        source_dag_id: str | None,
-        source_run_id: str | None,
-        source_task_id: str | None,
-        source_map_index: int,
-        source_watcher: str | None,
-        trace_id: str,
-        partition_key: str | None,
         name: str,
         uri: str,
         group: str,
@@ -144,42 +114,43 @@ class StoredEvent(EventFields):
         made_by: int | None,
         data_interval_start: datetime | None,
         data_interval_end: datetime | None,
+        **columns: Any,
     ) -> Self:
-        """Return the event of a row of `with_assets`."""
+        """Return the event of a row of `with_assets`; `columns` are those of `EventFields`."""
         run_of, task = None, None
-        if made_by is not None and source_dag_id is not None and source_run_id is not None:
+        dag_id, run_id, task_id = (columns[f"source_{name}_id"] for name in ("dag", "run", "task"))
+        if made_by is not None and dag_id is not None and run_id is not None:
             run_of = SourceRun(
-                dag_id=source_dag_id,
-                run_id=source_run_id,
+                dag_id=dag_id,
+                run_id=run_id,
                 data_interval_start=data_interval_start,
                 data_interval_end=data_interval_end,
             )
-            if source_task_id is not None:
-                task = TaskInstanceKey(
-                    dag_id=source_dag_id, run_id=source_run_id, task_id=source_task_id, map_index=source_map_index
-                )
-        return cls(
-            id=id,
-            asset_id=asset_id,
-            timestamp=timestamp,
-            extra=json.loads(extra),
-            source_dag_id=source_dag_id,
-            source_run_id=source_run_id,
-            source_task_id=source_task_id,
-            source_map_index=source_map_index,
-            source_watcher=source_watcher,
-            trace_id=trace_id,
-            partition_key=partition_key,
-            asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
-            source_dag_run=run_of,
-            source_task_instance=task,
-        )
+            if task_id is not None:
+                map_index = columns["source_map_index"]
+                task = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
+        asset = EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra))
+        return cls._of(columns, asset, run_of, task)
+
+    @classmethod
+    def _of(
+        cls,
+        columns: Mapping[str, Any],
+        asset: EventAsset,
+        source_run: SourceRun | None = None,
+        source_task: TaskInstanceKey | None = None,
+    ) -> Self:
+        around = {"asset": asset, "source_dag_run": source_run, "source_task_instance": source_task}
+        return shaped({**columns, "extra": json.loads(columns["extra"]), **around}, cls)
+
+
+_FIELDS: Final = tuple(field.name for field in fields(EventFields))
 
 
 @cache
 def with_assets() -> Select[Any]:
     """Select events with what `StoredEvent` needs: their assets, and our runs that made them."""
-    shown = (column for column in _e if column.name not in WITHHELD)
+    shown = (column for column in _e if column.name in _FIELDS)
     of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
     of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
     source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)

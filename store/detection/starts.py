@@ -84,3 +84,13 @@ async def first_event_at(
     query = select(func.min(e.timestamp)).where(e.asset_id.in_(asset_ids), e.source_watcher.in_(watchers))
     moment: datetime | None = await connection.scalar(query if since is None else query.where(e.timestamp > since))
     return moment
+
+
+async def oldest_extra(
+    connection: AsyncConnection, asset_ids: Collection[int], watchers: Collection[str]
+) -> str | None:
+    """Return what the oldest event of a watcher names, as JSON text, of those that are kept. None: there is none."""
+    e = asset_event.c
+    mine = select(e.extra).where(e.asset_id.in_(asset_ids), e.source_watcher.in_(watchers))
+    extra: str | None = await connection.scalar(mine.order_by(e.id).limit(1))
+    return extra

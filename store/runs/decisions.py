@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog.dropped_events import MARK
 from store.database.dialects import chunks
 from store.database.lifecycle import delete_whole
 from store.database.schema import database_now, job, run, task_instance, task_try
@@ -74,7 +75,7 @@ async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: s
     a success, like one that skips itself. Raises `NotFound`.
     """
     tasks, before, _ = await _locked(connection, dag_id, run_id)
-    reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
+    reason = "cancelled" if state == "failed" and before in ACTIVE else f"{MARK} {state}"
     if before == state:
         return reason, None
     for task in tasks:

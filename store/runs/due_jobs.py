@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import database_now, job, queued_event
+from store.database.schema import database_now, job, open_step, queued_event
 
 _j = job.c
 
@@ -18,8 +18,9 @@ def _to_check() -> Select[Any]:
     q = queued_event.c
     oldest = select(func.min(q.event_id)).where(q.dag_id == _j.dag_id).scalar_subquery()
     ticks = and_(_j.cron.is_not(None), or_(_j.clock.is_distinct_from(_j.cron), _j.next_tick <= database_now()))
-    waiting = and_(~_j.paused, or_(oldest.is_not(None), ticks, _j.catchup_at.is_not(None)))
-    due = select(_j.dag_id).where(_j.active, or_(waiting, _j.replay_id.is_not(None)))
+    step = select(open_step.c.dag_id).where(open_step.c.dag_id == _j.dag_id, or_(~_j.paused, open_step.c.while_paused))
+    waiting = and_(~_j.paused, or_(oldest.is_not(None), ticks))
+    due = select(_j.dag_id).where(_j.active, or_(waiting, step.exists()))
     return due.order_by(oldest.nulls_last(), _j.dag_id)
 
 
@@ -34,8 +35,8 @@ _NEXT_TICK: Final = (
 async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
     """Return the jobs to check, oldest queue first.
 
-    They are configured, not paused, and have queued events, a tick that is due or stored events to catch up with; or a
-    replay of theirs goes on.
+    They are configured, not paused, and have queued events, a tick that is due or an open step; or they have a step that goes on
+    while they are paused.
     """
     dag_ids: Sequence[str] = (await connection.execute(_TO_CHECK)).scalars().all()
     return dag_ids

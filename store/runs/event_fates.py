@@ -1,28 +1,33 @@
-"""The events of a watcher, in parts, and what became of each: its runs and its queues. Reads only."""
+"""The events of a watcher, in parts, and what became of each at its jobs. Reads only."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, and_, bindparam, func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import asset_event, queued_event, run, run_asset_event
+from store.database.schema import asset_event
+from store.detection import cleanings
+from store.detection.cleanings import Cleaning
+from store.fates import Fate
+from store.runs import fates
 
-_e, _r = asset_event.c, run_asset_event.c
+_e = asset_event.c
+_NOWHERE: Final[Mapping[str, Fate]] = {}
 
 
-class EventWithFate(NamedTuple):
-    """An event of a watcher. `extra` is JSON text; `runs` are the states of the runs that have it."""
+class ReportedEvent(NamedTuple):
+    """An event of a watcher. `extra` is JSON text. `at_jobs` has the jobs that got it; `cleaning` if some of its files were removed."""
 
     id: int
+    asset_id: int
     timestamp: datetime
     extra: str
-    runs: frozenset[str]
-    is_queued: bool
+    at_jobs: Mapping[str, Fate]
+    cleaning: Cleaning | None
 
 
 _SOME: Final = (
@@ -35,31 +40,21 @@ _SOME: Final = (
     .order_by(_e.id)
     .limit(bindparam("b_most"))
 )
-_LOW, _HIGH = bindparam("b_low", type_=BigInteger), bindparam("b_high", type_=BigInteger)
-_RUNS: Final = (
-    select(_r.event_id, run.c.state)
-    .join_from(run_asset_event, run, and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id))
-    .where(_r.event_id.between(_LOW, _HIGH))
-)
-_QUEUED: Final = select(queued_event.c.event_id).where(queued_event.c.event_id.between(_LOW, _HIGH))
 
 
 async def events_after(
     connection: AsyncConnection, asset_id: int, watchers: Collection[str], after: int, *, limit: int
-) -> Sequence[EventWithFate]:
+) -> Sequence[ReportedEvent]:
     """Return the next events of an asset that watchers of these names reported, oldest first."""
     given = {"b_asset": asset_id, "b_after": after, "b_names": [*watchers], "b_most": limit}
     events = (await connection.execute(_SOME, given)).all()
     if not events:
         return ()
-    limits = {"b_low": events[0].id, "b_high": events[-1].id}
-    states: dict[int, set[str]] = defaultdict(set)
-    for event_id, state in await connection.execute(_RUNS, limits):
-        states[event_id].add(state)
-    queued = {*(await connection.execute(_QUEUED, limits)).scalars()}
-    nothing: frozenset[str] = frozenset()
+    low, high = events[0].id, events[-1].id
+    at_jobs = await fates.between(connection, low, high)
+    cleaned = await cleanings.removing_between(connection, low, high)
     return [
-        EventWithFate(id_, at, extra, frozenset(states[id_]) if id_ in states else nothing, id_ in queued)
+        ReportedEvent(id_, asset_id, at, extra, at_jobs.get(id_, _NOWHERE), cleaned.get(id_))
         for id_, at, extra in events
     ]
 

@@ -1,4 +1,4 @@
-"""What became of the events that name an item: their runs, queues and deletions, and what was rejected. Reads only."""
+"""What is known of the events that name an item beside their fates at jobs: deletions, outlets, and what was rejected. Reads only."""
 
 from __future__ import annotations
 
@@ -8,58 +8,30 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, or_, select, tuple_
+from sqlalchemy import or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import asset, asset_event, audit, job, queued_event, rejected_item, run, run_asset_event
+from store.database.schema import asset, asset_event, audit, job, rejected_item
 from store.detection.rejections import RejectedRow
+from store.runs.fates import JobRecord
 from store.values import to_json
 
-_e, _q, _r, _x = asset_event.c, queued_event.c, run_asset_event.c, rejected_item.c
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsumedBy:
-    """A run among whose events an event is. `state` is `deleted` for a run that a person deleted."""
-
-    event_id: int
-    dag_id: str
-    run_id: str
-    state: str
-    reason: str | None
-    warning: str | None
-    bad_records: int | None
-    end_date: datetime | None
-
-
-async def runs_of(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumedBy]:
-    """Return the runs that have these events, oldest first, deleted ones among them."""
-    r = run.c
-    columns = (_r.event_id, _r.dag_id, _r.run_id, r.state, r.reason, r.warning, r.bad_records, r.end_date)
-    joined = run_asset_event.join(run, and_(r.dag_id == _r.dag_id, r.run_id == _r.run_id))
-    query = select(*columns).select_from(joined).where(_r.event_id.in_(event_ids)).order_by(r.id)
-    return await all_of(connection, query, ConsumedBy)
-
-
-async def queues_of(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, Sequence[str]]:
-    """Return the jobs in whose queues these events wait, by event."""
-    rows = await connection.execute(
-        select(_q.event_id, _q.dag_id).where(_q.event_id.in_(event_ids)).order_by(_q.dag_id)
-    )
-    jobs: dict[int, list[str]] = {}
-    for row in rows:
-        jobs.setdefault(row.event_id, []).append(row.dag_id)
-    return jobs
+_e, _x = asset_event.c, rejected_item.c
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueDeletion:
-    """A person took events off queues: `target` is a job or an asset."""
+    """A person took events of an asset off queues: of all jobs, or of the one in `target`."""
+
+    asset_id: int
 
     at: datetime
     actor: str
     target: str
+
+    def concerns(self, dag_id: str) -> bool:
+        return self.target in {dag_id, f"asset {self.asset_id}"}
 
 
 async def deletions_after(
@@ -70,9 +42,17 @@ async def deletions_after(
     targets = or_(a.target == f"asset {asset_id}", a.target.in_(dag_ids))
     query = select(a.at, a.actor, a.target, a.detail).where(a.action == "queued_events.delete", a.at >= after, targets)
     return [
-        QueueDeletion(at=row.at, actor=row.actor, target=row.target)
+        QueueDeletion(asset_id=asset_id, at=row.at, actor=row.actor, target=row.target)
         for row in await connection.execute(query.order_by(a.id))
         if json.loads(row.detail).get("asset_id") in (None, asset_id)
+    ]
+
+
+def records(unrecorded_to: Mapping[str, int], deletions: Sequence[QueueDeletion]) -> Sequence[JobRecord]:
+    """Return what decides about events that are in no place of these jobs, which wait for the asset that the deletions are about."""
+    return [
+        JobRecord(dag_id, to, max((each.at for each in deletions if each.concerns(dag_id)), default=None))
+        for dag_id, to in unrecorded_to.items()
     ]
 
 

@@ -10,19 +10,19 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, and_, bindparam, false, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases, dropped_events
+from store.catalog import aliases, dropped_events, open_steps
 from store.database.paging import all_of, now_of
 from store.database.schema import asset, job, job_schedule_alias, job_schedule_asset, queued_event
 from store.errors import Conflict
 from store.keys import JobDefinition
 from store.references import is_awaited, keys
 from store.runs import jobs, queues
-from store.runs.partition_groups import KeyedEvent, keyed_events
+from store.runs.queues import KeyedEvent, keyed_events
 from store.runs.waiting import MOST_COUNTED
 
 _q, _j = queued_event.c, job.c
 _DAG_ID: Final = bindparam("b_dag_id", type_=_q.dag_id.type)
-_LOCK: Final = select(_j.replay_id).where(_j.dag_id == _DAG_ID).with_for_update(key_share=True)
+_LOCK: Final = select(_j.dag_id).where(_j.dag_id == _DAG_ID).with_for_update(key_share=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,12 @@ async def _kept(connection: AsyncConnection, dag_id: str) -> ColumnElement[bool]
 
 
 async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
-    """Lock a job's queue against the scheduler. Raises `NotFound`, and `Conflict` while a replay of it goes on."""
+    """Lock a job's queue against the scheduler. Raises `NotFound`, and `Conflict` while a step that a person asked for is open."""
     declared = await jobs.get(connection, dag_id)
-    replay_id = (await connection.execute(_LOCK, {"b_dag_id": dag_id})).scalar_one()
-    if replay_id is not None:
-        raise Conflict(f"a replay of {dag_id} goes on; ask again when it has queued its events")
+    await connection.execute(_LOCK, {"b_dag_id": dag_id})
+    for feature, while_paused in (await open_steps.of_job(connection, dag_id)).items():
+        if while_paused:
+            raise Conflict(f"a {feature} of {dag_id} goes on; ask again when it has queued its events")
     newest = (
         await connection.execute(select(func.max(_q.event_id)).where(await _kept(connection, dag_id)))
     ).scalar_one()
@@ -87,7 +88,9 @@ async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: in
 
 async def take_off(connection: AsyncConnection, dag_id: str, *, actor: str) -> int:
     """Take these events off the locked queue, so that no run will consume them; return how many."""
-    return await dropped_events.take_off(connection, await _kept(connection, dag_id), reason="deleted", actor=actor)
+    return await dropped_events.take_off(
+        connection, await _kept(connection, dag_id), reason=dropped_events.DELETED, actor=actor
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,12 @@ The scheduler reads and writes them under the job's lock, for jobs with `batch: 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import BigInteger, BindParameter, Executable, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -24,7 +22,7 @@ from store.database.schema import asset, asset_event, queued_event, run
 from store.features.partitions.tables import partition_group
 from store.partition_keys import QueuedKey
 from store.references import keys
-from store.runs.queues import ACTIVE, StoredAsset
+from store.runs.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts
 
 _q, _g = queued_event.c, partition_group.c
 MOST_EVENT_ID: Final = 2**63 - 1
@@ -89,7 +87,7 @@ def queued_key(identity: QueuedIdentity, span: QueuedSpan) -> QueuedKey:
     return QueuedKey(
         asset=name,
         references=keys(name, satisfies),
-        parts=_names(parts),
+        parts=names_of_parts(parts),
         key=key,
         events=events,
         first_event=first,
@@ -105,32 +103,6 @@ async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     return {dag_id: [queued_key(*each) for each in spans.items()] for dag_id, spans in queued.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyedEvent:
-    """A queued event with the references that it satisfies, its asset's parts, its partition key, and when it came."""
-
-    event_id: int
-    references: AbstractSet[str]
-    parts: Sequence[str]
-    key: str | None
-    came: datetime
-
-    @classmethod
-    def of(cls, row: Any) -> Self:
-        """Return the event of a row of `keyed_events`."""
-        parts = _names(row.partition_parts)
-        references = keys(row.name, row.satisfies)
-        return cls(
-            event_id=row.event_id, references=references, parts=parts, key=row.partition_key, came=row.created_at
-        )
-
-
-def keyed_events() -> Select[Any]:
-    """Select the columns that `KeyedEvent.of` needs, of queued events."""
-    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key, _q.created_at)
-    return select(*columns).join(asset, asset.c.id == _q.asset_id)
-
-
 async def events_of(
     connection: AsyncConnection, dag_id: str, partition_keys: Collection[str | None], *, to: int
 ) -> Sequence[KeyedEvent]:
@@ -142,10 +114,6 @@ async def events_of(
     if None in partition_keys:
         events += map(KeyedEvent.of, await connection.execute(_WITHOUT_KEYS, these))
     return sorted(events, key=lambda event: event.event_id)
-
-
-def _names(parts: str | None) -> Sequence[str]:
-    return () if parts is None else tuple(json.loads(parts))
 
 
 async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, and_, bindparam, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import dropped_events
-from store.catalog.catchups import CatchUp
 from store.database.paging import all_of, equal
-from store.database.schema import asset, database_now, job, queued_event, run
+from store.database.schema import asset, database_now, job, open_step, queued_event, run
 from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, keys
 
@@ -46,9 +47,8 @@ class JobQueue:
     """The cron by which `next_tick` was computed."""
     next_tick: datetime | None
     paused: bool
-    replay_id: int | None
-    """The replay that goes on; None: none does."""
-    catchup: CatchUp | None
+    steps: AbstractSet[str]
+    """The features that have something to do before runs are made of the queue. A paused job has those that go on."""
     rest: Rest | None
     active_runs: int
     first_events: Mapping[str, int]
@@ -77,7 +77,7 @@ async def set_clocks(connection: AsyncConnection, clocks: Sequence[Clock]) -> No
 async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[JobQueue]:
     """Lock jobs' queues against other schedulers and read them, without jobs that were removed.
 
-    A paused job is among them while a replay of it goes on.
+    A paused job is among them while it has a step that goes on.
 
     Reading costs a few index probes for each queued asset and `where`, however many events are queued. The locks leave the jobs'
     keys alone, so whoever adds events to a queue does not wait.
@@ -88,9 +88,12 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     first_events: defaultdict[str, dict[str, int]] = defaultdict(dict)
     assets: defaultdict[str, dict[int, StoredAsset]] = defaultdict(dict)
     active: dict[str, int] = {}
-    rows = (await connection.execute(_LOOK, {"b_dag_ids": [row.dag_id for row in jobs]})).all()
+    steps: dict[str, AbstractSet[str]] = {}
+    paused = [row.dag_id for row in jobs if row.paused]
+    rows = (await connection.execute(_LOOK, {"b_dag_ids": [row.dag_id for row in jobs], "b_paused": paused})).all()
     for row in rows:
         active[row.dag_id] = row.runs
+        steps[row.dag_id] = frozenset((row.steps or "").split(",")) - {""}
         if row.name is not None:
             assets[row.dag_id][row.asset_id] = (row.name, row.partition_parts)
             first = first_events[row.dag_id]
@@ -106,8 +109,7 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
             clock=row.clock,
             next_tick=row.next_tick,
             paused=row.paused,
-            replay_id=row.replay_id,
-            catchup=CatchUp.of(row.catchup_at, row.catchup_to, row.catchup_assets),
+            steps=steps[row.dag_id],
             rest=None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by),
             active_runs=active[row.dag_id],
             first_events=first_events[row.dag_id],
@@ -115,20 +117,23 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
             now=rows[0].now,
         )
         for row in jobs
+        if not row.paused or steps[row.dag_id]  # another process may have taken the last step meanwhile
     ]
 
 
-_q, _j = queued_event.c, job.c
+_q, _j, _s = queued_event.c, job.c, open_step.c
 _DAG_IDS: Final = bindparam("b_dag_ids", type_=_j.dag_id.type, expanding=True)
 _SET_CLOCK: Final = (
     update(job)
     .where(_j.dag_id == bindparam("b_dag_id"))
     .values(clock=bindparam("b_clock"), next_tick=bindparam("b_next_tick"))
 )
+# A scalar, because the planner would read the whole table for an EXISTS beside OR.
+_goes_on: Final = select(_s.feature).where(_s.dag_id == _j.dag_id, _s.while_paused).limit(1).scalar_subquery()
 _LOCK_JOBS: Final = (
     select(_j.dag_id, _j.task_id, _j.definition, _j.cron, _j.clock, _j.next_tick, _j.rest_to, _j.rest_completed_by)
-    .add_columns(_j.paused, _j.replay_id, _j.catchup_at, _j.catchup_to, _j.catchup_assets)
-    .where(_j.dag_id.in_(_DAG_IDS), _j.active, or_(~_j.paused, _j.replay_id.is_not(None)))
+    .add_columns(_j.paused)
+    .where(_j.dag_id.in_(_DAG_IDS), _j.active, or_(~_j.paused, _goes_on.is_not(None)))
     .order_by(_j.dag_id)
     .with_for_update(key_share=True)
 )
@@ -161,7 +166,10 @@ def _look() -> Select[Any]:
     mine = (run.c.dag_id == each.c.dag_id, run.c.state.in_(ACTIVE))
     active = select(func.count(run.c.id)).where(*mine).scalar_subquery()
     look = select(each.c.dag_id, each.c.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies)
-    look = look.add_columns(_q.asset_id, active.label("runs"), database_now().label("now"))
+    goes_on = or_(_s.while_paused, each.c.dag_id.not_in(bindparam("b_paused", type_=_j.dag_id.type, expanding=True)))
+    steps = select(func.aggregate_strings(_s.feature, ",")).where(_s.dag_id == each.c.dag_id, goes_on)
+    look = look.add_columns(_q.asset_id, active.label("runs"), steps.scalar_subquery().label("steps"))
+    look = look.add_columns(database_now().label("now"))
     this = and_(_q.dag_id == each.c.dag_id, _q.event_id == each.c.event_id)
     return look.select_from(each).outerjoin(queued_event, this).outerjoin(asset, asset.c.id == _q.asset_id)
 
@@ -196,6 +204,37 @@ async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int |
     upper = true() if to is None else _q.event_id <= to
     first = select(_q.event_id, _q.partition_key).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
     return {row.event_id: row.partition_key for row in await connection.execute(first)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedEvent:
+    """A queued event with the references that it satisfies, its asset's parts, its partition key, and when it came."""
+
+    event_id: int
+    references: AbstractSet[str]
+    parts: Sequence[str]
+    key: str | None
+    came: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """Return the event of a row of `keyed_events`."""
+        parts = names_of_parts(row.partition_parts)
+        references = keys(row.name, row.satisfies)
+        return cls(
+            event_id=row.event_id, references=references, parts=parts, key=row.partition_key, came=row.created_at
+        )
+
+
+def keyed_events() -> Select[Any]:
+    """Select the columns that `KeyedEvent.of` needs, of queued events."""
+    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key, _q.created_at)
+    return select(*columns).join(asset, asset.c.id == _q.asset_id)
+
+
+def names_of_parts(parts: str | None) -> Sequence[str]:
+    """Return the names of the parts of an asset's keys, as they are stored."""
+    return () if parts is None else tuple(json.loads(parts))
 
 
 async def newest(connection: AsyncConnection, dag_id: str) -> int:
@@ -269,4 +308,4 @@ async def remove(connection: AsyncConnection, which: QueueFilter, *, actor: str)
     waiting = select(_q.dag_id).where(which.condition)
     jobs = select(job.c.dag_id).where(job.c.dag_id.in_(waiting)).order_by(job.c.dag_id)
     await connection.execute(jobs.with_for_update(key_share=True))
-    return await dropped_events.take_off(connection, which.condition, reason="deleted", actor=actor)
+    return await dropped_events.take_off(connection, which.condition, reason=dropped_events.DELETED, actor=actor)

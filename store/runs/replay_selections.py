@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, and_, case, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, or_, select, true
 
-from store.catalog import catchups
+from store.catalog import edges_of_jobs
 from store.database.paging import equal
 from store.database.schema import (
     asset_alias_asset,
     asset_event,
-    dropped_event,
     job,
     job_outlet,
     job_schedule_alias,
     job_schedule_asset,
-    queued_event,
     run,
     run_asset_event,
 )
-from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, OVER
+from store.fates import Fate
+from store.runs import fates
+from store.runs.fates import PlaceAtJob
+from store.runs.runs import OVER
 
 _e, _r, _j = asset_event.c, run_asset_event.c, job.c
 RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
@@ -46,7 +47,7 @@ class ReplayRange:
 
 def assets_of(which: ReplayRange) -> Any:
     """Return the assets that a replay is about."""
-    return catchups.scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
+    return edges_of_jobs.awaited_assets(which.dag_id) if which.asset_id is None else [which.asset_id]
 
 
 def in_range(which: ReplayRange) -> ColumnElement[bool]:
@@ -55,30 +56,24 @@ def in_range(which: ReplayRange) -> ColumnElement[bool]:
     return and_(_e.asset_id.in_(assets_of(which)), times, equal(_e.partition_key, which.partition))
 
 
-def kinds(which: ReplayRange) -> Select[Any]:
-    """Select the events of the range, each with what became of it in the job.
+NEVER_CONSUMED: Final = PlaceAtJob("", Fate.NOT_TAKEN)
+FORGOTTEN: Final[Sequence[PlaceAtJob]] = [
+    PlaceAtJob("record", fate) for fate in (Fate.LOADED, Fate.FAILED, Fate.UNKNOWN)
+]
+"""Consumed by a run that the clean-up has removed."""
+DROPPED: Final[Sequence[PlaceAtJob]] = [PlaceAtJob(in_place, Fate.DROPPED) for in_place in ("record", "run")]
+"""Taken off the queue, or consumed by a run that a person deleted."""
 
-    Each table is probed by the event alone: the planner, while its statistics are from before the events, takes an index
-    that begins with the job instead, and reads all events of the job for each event.
-    """
 
-    def of_event(table: Table) -> ColumnElement[bool]:
-        return and_(table.c.event_id == _e.id, table.c.dag_id.concat("") == which.dag_id)
+def queueable(which: ReplayRange) -> Sequence[PlaceAtJob]:
+    """Return the places at the job whose events the replay queues."""
+    return [NEVER_CONSUMED, *DROPPED, *FORGOTTEN] if which.include_dropped else [NEVER_CONSUMED]
 
-    queued, dropped = (
-        select(table.c.event_id).where(of_event(table)).correlate(asset_event).exists()
-        for table in (queued_event, dropped_event)
-    )
-    run_id = select(_r.run_id).where(of_event(run_asset_event)).correlate(asset_event).scalar_subquery()
-    state_of_run = select(run.c.state).where(run.c.dag_id == which.dag_id, run.c.run_id == run_id).scalar_subquery()
-    kind = case(
-        (queued, "waiting"),
-        (or_(dropped, state_of_run == DELETED), "dropped"),
-        (state_of_run.in_(ACTIVE), "running"),
-        (state_of_run.is_not(None), "over"),
-        else_="new",
-    )
-    return select(_e.id, _e.asset_id, _e.partition_key, kind.label("kind")).where(in_range(which))
+
+def places(which: ReplayRange) -> Select[Any]:
+    """Select the events of the range, each with its place at the job as text."""
+    place = fates.place_at_job(which.dag_id).label("place")
+    return select(_e.id, _e.asset_id, _e.partition_key, place).where(in_range(which))
 
 
 def cleared(which: ReplayRange, after: int, last: int | None) -> ColumnElement[bool]:

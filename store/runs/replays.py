@@ -7,13 +7,15 @@ killed, nothing is done twice or left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from sqlalchemy import (
     and_,
+    bindparam,
     delete,
     func,
     insert,
@@ -24,19 +26,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups
+from store.catalog import edges_of_jobs, open_steps
 from store.database import configuration_lock
 from store.database.schema import asset_event, database_now, dropped_event, job, queued_event, run, run_asset_event
 from store.detection import filters
 from store.errors import Conflict, NotFound
+from store.fates import Fate
 from store.features.replay.tables import replay
 from store.keys import Condition
 from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs import decisions, replay_filters
 from store.runs import replay_selections as selections
+from store.runs.fates import PlaceAtJob
 from store.runs.replay_selections import ReplayRange
 from store.runs.runs import DELETED
 
+FEATURE: Final = "replay"
+"""The name under which its steps are open."""
 EVENTS_AT_ONCE: Final = 10_000
 RUNS_AT_ONCE: Final = 1_000
 """The most events that are queued, and runs that are cleared, in one transaction."""
@@ -45,11 +51,21 @@ _e, _q, _r, _d, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, dropp
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForgottenEvents:
+    """Events that runs consumed which the clean-up has removed, by what these had made of them."""
+
+    loaded: int
+    failed: int
+    unknown: int
+    """Their runs were removed before outcomes were recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReplayCounts:
     """What a replay does and what it leaves alone, counted in events unless the name says runs."""
 
     queued: int
-    """Never consumed: they are queued. With `include_dropped` the dropped ones are among them."""
+    """Never consumed: they are queued. With `include_dropped` the dropped and the forgotten ones are among them."""
     cleared: int
     """Consumed by runs that are over: these are cleared."""
     cleared_runs: int
@@ -58,7 +74,11 @@ class ReplayCounts:
     waiting: int
     running: int
     dropped: int
-    """Left out: taken off the queue, or consumed by a run that was deleted or is past its retention."""
+    """Left out: taken off the queue, or consumed by a run that a person deleted."""
+    forgotten: ForgottenEvents
+    """Consumed by runs that the clean-up has removed: left out, or with `include_dropped` among the queued ones."""
+    fates: Mapping[Fate, int]
+    """All events of the range, by what became of them at the job until now; without fates that none has."""
     stored_since: datetime | None
     """The time of the oldest event of these assets that is still stored; None: there is none."""
     jobs_behind: Sequence[str]
@@ -72,25 +92,35 @@ class ReplayCounts:
 async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts:
     """Count what a replay would do now. Raises `NotFound`, `Conflict`."""
     schedule = await _check(connection, which)
-    kind = selections.kinds(which).subquery()
-    counted = select(kind.c.kind, func.count().label("events")).group_by(kind.c.kind)
-    events = {row.kind: row.events for row in await connection.execute(counted)}
-    taken = await replay_filters.count(connection, selections.kinds(which), schedule) if has_where(schedule) else events
+    place = selections.places(which).subquery()
+    counted = select(place.c.place, func.count().label("events")).group_by(place.c.place)
+    events = Counter({PlaceAtJob.of_text(row.place): row.events for row in await connection.execute(counted)})
+    taken: Mapping[PlaceAtJob, int] = {each: events[each] for each in selections.queueable(which)}
+    if has_where(schedule):
+        taken = await replay_filters.count(connection, selections.places(which), [*taken], schedule)
     cleared = select(run.c.id).where(selections.cleared(which, 0, None))
     of_runs = (
         select(func.count()).select_from(run_asset_event.join(run, selections.RUN_OF)).where(run.c.id.in_(cleared))
     )
     all_events = (await connection.execute(of_runs)).scalar_one()
     oldest = select(func.min(_e.timestamp, type_=_e.timestamp.type)).where(_e.asset_id.in_(selections.assets_of(which)))
-    dropped = taken.get("dropped", 0) if which.include_dropped else 0
+    in_runs = Counter({each.fate: number for each, number in events.items() if each.in_place == "run"})
+    over = in_runs[Fate.LOADED] + in_runs[Fate.FAILED]
+    fates = Counter[Fate]()
+    for each, number in events.items():
+        fates[each.fate] += number
+    again = taken if which.include_dropped else events
+    loaded, failed, unknown = (again[each] for each in selections.FORGOTTEN)
     return ReplayCounts(
-        queued=taken.get("new", 0) + dropped,
-        cleared=events.get("over", 0),
+        queued=sum(taken.values()),
+        cleared=over,
         cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one(),
-        outside_range=all_events - events.get("over", 0),
-        waiting=events.get("waiting", 0),
-        running=events.get("running", 0),
-        dropped=events.get("dropped", 0) - dropped,
+        outside_range=all_events - over,
+        waiting=events[PlaceAtJob("queue", Fate.QUEUED)],
+        running=in_runs[Fate.QUEUED] + in_runs[Fate.RUNNING],
+        dropped=sum(events[each] - taken.get(each, 0) for each in selections.DROPPED),
+        forgotten=ForgottenEvents(loaded=loaded, failed=failed, unknown=unknown),
+        fates=fates,
         stored_since=(await connection.execute(oldest)).scalar_one(),
         jobs_behind=(await connection.execute(selections.behind(which.dag_id))).scalars().all(),
     )
@@ -104,13 +134,13 @@ async def begin(
     Nobody appends events meanwhile, and nobody makes runs of the job: later events and runs are no part of it.
     """
     await configuration_lock.exclude(connection)
-    lock = select(_j.replay_id, _j.catchup_at).where(_j.dag_id == which.dag_id).with_for_update(key_share=True)
-    goes_on = (await connection.execute(lock)).one_or_none()
-    replay_id, catchup_at = (None, None) if goes_on is None else goes_on
-    if catchup_at is not None:
+    await connection.execute(select(_j.dag_id).where(_j.dag_id == which.dag_id).with_for_update(key_share=True))
+    steps = await open_steps.of_job(connection, which.dag_id)
+    if steps.keys() - {FEATURE}:
         raise Conflict(f"the job {which.dag_id!r} catches up with its events; retry when it has them all")
-    if replay_id is not None:
-        raise Conflict(f"the replay {replay_id} of the job {which.dag_id!r} goes on; retry when it is finished")
+    if steps:
+        goes_on = (await connection.execute(_GOES_ON, {"b_dag_id": which.dag_id})).one()
+        raise Conflict(f"the replay {goes_on.id} of the job {which.dag_id!r} goes on; retry when it is finished")
     counts = await count(connection, which)
     if expected_count is not None and counts.expected != expected_count:
         raise Conflict(
@@ -133,14 +163,22 @@ async def begin(
         created_at=database_now(),
     )
     made: int = (await connection.execute(new.returning(_p.id))).scalar_one()
-    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=made))
+    await open_steps.open_(connection, which.dag_id, FEATURE, while_paused=True)
     return made, counts
 
 
-async def advance(connection: AsyncConnection, replay_id: int) -> int:
-    """Carry out the next step of a replay whose job is locked, or finish it; return how many runs were cleared."""
-    this_one = select(replay, _j.definition).join(job, _j.dag_id == _p.dag_id).where(_p.id == replay_id)
-    row = (await connection.execute(this_one)).one()
+_GOES_ON: Final = (
+    select(replay, _j.definition)
+    .join(job, _j.dag_id == _p.dag_id)
+    .where(_p.dag_id == bindparam("b_dag_id"), _p.finished_at.is_(None))
+)
+
+
+async def advance(connection: AsyncConnection, dag_id: str) -> bool:
+    """Carry out the next step of the replay of a locked job, or finish it; return False if none goes on."""
+    row = (await connection.execute(_GOES_ON, {"b_dag_id": dag_id})).one_or_none()
+    if row is None:
+        return False
     which = ReplayRange(
         dag_id=row.dag_id,
         since=row.from_at,
@@ -149,33 +187,33 @@ async def advance(connection: AsyncConnection, replay_id: int) -> int:
         partition=row.partition_key,
         include_dropped=row.include_dropped,
     )
-    this = update(replay).where(_p.id == replay_id)
+    this = update(replay).where(_p.id == row.id)
     filtered = has_where(row.definition.schedule)
     if events := await _queue(connection, which, row.at_event, row.last_event, filtered=filtered):
         queued = len(await filters.decide(connection, events)) if filtered else len(events)
         if which.include_dropped:
             await _forget_dropped(connection, which.dag_id, events)
         await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + queued))
-        return 0
+        return True
     runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
     if runs:
         await connection.execute(this.values(at_run=runs[-1], cleared_runs=_p.cleared_runs + cleared))
-        return cleared
+        return True
     await connection.execute(this.values(finished_at=database_now()))
-    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=None))
-    return 0
+    await open_steps.close(connection, dag_id, FEATURE)
+    return True
 
 
 async def _queue(
     connection: AsyncConnection, which: ReplayRange, after: int, last: int, *, filtered: bool
 ) -> Sequence[int]:
     """Queue the next events that the job never consumed."""
-    kind = selections.kinds(which).subquery()
-    kinds = ("new", "dropped") if which.include_dropped else ("new",)
+    place = selections.places(which).subquery()
+    queueable = [each.text for each in selections.queueable(which)]
     satisfies = literal(UNDECIDED if filtered else ONLY_PLAIN)
-    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now(), kind.c.partition_key, satisfies)
-    some = some.where(kind.c.kind.in_(kinds), kind.c.id > after, kind.c.id <= last)
-    some = some.order_by(kind.c.id).limit(EVENTS_AT_ONCE)
+    some = select(literal(which.dag_id), place.c.id, place.c.asset_id, database_now(), place.c.partition_key, satisfies)
+    some = some.where(place.c.place.in_(queueable), place.c.id > after, place.c.id <= last)
+    some = some.order_by(place.c.id).limit(EVENTS_AT_ONCE)
     names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(_q.event_id))
     return sorted(rows.scalars())
@@ -203,7 +241,7 @@ async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition |
     row = (await connection.execute(select(_j.definition).where(_j.dag_id == which.dag_id, _j.active))).one_or_none()
     if row is None:
         raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
-    assets = (await connection.execute(catchups.scheduled(which.dag_id))).scalars().all()
+    assets = (await connection.execute(edges_of_jobs.awaited_assets(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
     if which.asset_id is not None and which.asset_id not in assets:

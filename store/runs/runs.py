@@ -5,10 +5,11 @@ The daemon's pure cores decide which state follows which. Here a move is a condi
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -74,8 +75,8 @@ class TriggeredRun:
     """The logical date and the data interval of a scheduled run."""
     partition_key: str | None = None
     """The one that all its events have."""
-    partition_complete: bool | None = None
-    late: bool = False
+    of_feature: Mapping[str, Any] = field(default_factory=dict)
+    """What the planner that made it says of it: JSON values by the names that jobs read."""
 
 
 async def create_triggered_runs(connection: AsyncConnection, new: Sequence[TriggeredRun]) -> Sequence[str]:
@@ -119,8 +120,7 @@ def _columns_of(new: TriggeredRun) -> Mapping[str, Any]:
         "b_trace_id": uuid.uuid4().hex,
         "b_tick": new.tick,
         "partition_key": new.partition_key,
-        "partition_complete": new.partition_complete,
-        "late": new.late,
+        "of_feature": json.dumps(new.of_feature) if new.of_feature else None,
         **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), new.tick),
     }
 
@@ -227,10 +227,24 @@ class RunRow:
     bad_records_resolved_at: datetime | None
     partition_key: str | None
     """The one that all events of the run have, or as it was requested; None: they have none, or several."""
-    partition_complete: bool | None
-    """Whether the partition was complete; None: the job does not ask for it."""
-    late: bool
-    """Whether its events came after a run of their partition."""
+    of_feature: str | None
+    """What the planner that made it says of it, as a JSON object's text; None: nothing."""
+
+    @property
+    def partition_complete(self) -> bool | None:
+        """Whether the partition was complete; None: the job does not ask for it."""
+        complete: bool | None = self._said.get("partition_complete")
+        return complete
+
+    @property
+    def late(self) -> bool:
+        """Whether its events came after a run of their partition."""
+        return bool(self._said.get("late"))
+
+    @property
+    def _said(self) -> Mapping[str, Any]:
+        said: Mapping[str, Any] = json.loads(self.of_feature or "{}")
+        return said
 
     @property
     def has_unresolved_records(self) -> bool:

@@ -15,6 +15,7 @@ import psycopg
 
 from tests.servers import S3Server
 from triggers.base import TriggerEvent
+from triggers.changes.slot import slot_name
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
 
@@ -27,6 +28,8 @@ class Source(ABC):
     follows the one before at once."""
     options: Mapping[str, Any]
     connection: Mapping[str, Any] | None = None
+    has_past: ClassVar[bool] = True
+    """Whether it can be read from its start, without a position. A log can only be read on."""
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +117,32 @@ class PostgresTable(Source):
         payload: Any = event.payload
         ranges = payload.get("ranges", ())
         return payload.get("keys") or [number for low, high in ranges for number in range(low, high + 1)]
+
+
+class PublishedTable(Source):
+    """A table whose changes are read. Its slot is there before the first change, so each counts as new."""
+
+    has_past = False
+
+    def __init__(self, dsn: str, trigger: str) -> None:
+        self._dsn = dsn
+        self.trigger = trigger
+        mode = {"mode": "log"} if trigger == "postgres.new_rows" else {}
+        self.options = {**mode, "table": "items", "interval": "1ms", "batch": {"max_rows": 2}, "publication": "all"}
+        self.connection = {"type": "postgres", "dsn": dsn}
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE items (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)")
+            connection.execute('CREATE PUBLICATION "all" FOR TABLE items')
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot_name("", "w")])
+
+    def add(self, number: int) -> Hashable:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute("INSERT INTO items DEFAULT VALUES")
+        return number
+
+    def items_of(self, event: TriggerEvent) -> Iterable[Hashable]:
+        changes: Any = event.payload["changes"]
+        return [change["key"] for change in changes]
 
 
 class NoticeBoard(Source):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,13 @@ import pytest
 
 from store.values import to_json
 from triggers.base import Position, StoredPosition, TriggerContext
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.changes.log_position import LogPosition
+from triggers.changes.options import ChangesOptions
+from triggers.changes.trigger import PostgresChanges
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state.scan_state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
 from triggers.local_folder.folder import FolderFile
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
@@ -26,6 +29,7 @@ from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.reader import Reader
 from triggers.postgres.server.session import Server
+from triggers.postgres.table.examined_table import ExaminedTable
 from triggers.postgres.table.watched_table import WatchedTable
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
@@ -199,6 +203,50 @@ async def test_the_identity_of_a_table(new_rows: NewRows, mode: str, column: str
         f'{{"column": "{column}", "database": 5, "mode": "{mode}", "system_identifier": "7380000000000000001", '
         '"table": 16385, "trigger": "postgres.new_rows", "where": "total > 0"}'
     )
+
+
+LOG = (
+    '{"slot": "watcher_a0d4c6f1b2e3", "position": ["0/16B3740", "0/16B3810", 2], "last": ["0/16B3700", 741, '
+    '"2026-11-20T09:00:00.123456+00:00"], "part": ["0/16B3810", 742, "2026-11-20T09:00:01+00:00"], "timeline": 3, '
+    '"shape": {"the publication": "0123456789ab"}}'
+)
+"""The state of `postgres.changes`, also where it is written `postgres.new_rows` with `mode: log`."""
+
+
+@pytest.fixture
+async def changes() -> AsyncIterator[PostgresChanges]:
+    """The trigger as it is after its start-up checks, on a connection that was never used."""
+    options = ChangesOptions.model_validate({"table": "orders", "columns": ["id"]})
+    async with PostgresConnection(host="localhost").open() as client:
+        trigger = PostgresChanges(options, client, TriggerContext(watcher="orders_log", installation="here"))
+        lane = client.lane("orders_log", options.lock_timeout, is_alone=False)
+        trigger._examiner._table = ExaminedTable(
+            options=options, facts=FACTS, client=client, session=lane, server=SERVER
+        )
+        yield trigger
+
+
+async def test_positions_of_postgres_changes(changes: PostgresChanges) -> None:
+    reader, state = changes._reader, json.loads(LOG)
+    reader._slot.name, reader._published.shape = state["slot"], state["shape"]
+    position = reader._position(changes._examiner.table, LogPosition.from_state(state))
+    assert to_json(position.state) == LOG
+    assert to_json(position.watermark) == '{"up_to": "0/16B3810"}'
+
+
+async def test_a_rewind_to_now_of_postgres_changes(changes: PostgresChanges) -> None:
+    rewound = changes.rewound(StoredPosition(state=json.loads(LOG)), "now")
+    assert to_json(rewound.state) == '{"begin": "now", "slot": "watcher_a0d4c6f1b2e3"}'
+    assert rewound.is_final
+    assert to_json(changes.rewound(None, "now").state) == '{"begin": "now", "slot": "watcher_3a4ad49b35fe"}'
+
+
+async def test_the_identity_of_a_table_whose_changes_are_read(changes: PostgresChanges) -> None:
+    assert identity_json(changes.source_identity()) == (
+        '{"database": 5, "mode": "log", "system_identifier": "7380000000000000001", "table": 16385, '
+        '"trigger": "postgres.new_rows"}'
+    )
+    assert PostgresChanges.format == NewRows.format == 2
 
 
 @pytest.mark.parametrize("mode", ["window", "strict"])

@@ -34,8 +34,10 @@ from watcher.configuration.declarations import declared, jobs_to_start
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.opening import open_isolation
 from watcher.host.metrics import Metrics
-from watcher.triggerer.clients import Hosted, open_trigger, recognizes
+from watcher.triggerer.clients import Hosted, open_trigger
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import Inquirer
@@ -72,7 +74,7 @@ def board() -> Iterator[NoticeBoard]:
 @pytest.fixture(scope="module")
 def words() -> Iterator[Vocabulary]:
     with ForkServer() as server, Inquirer(server) as inquirer:
-        yield vocabulary(inquirer)
+        yield vocabulary(AskedClasses(inquirer))
 
 
 @pytest.fixture
@@ -128,7 +130,7 @@ async def triggerer(
     configuration: Configuration, database: Database, watchers: Mapping[str, Hosted], process_id: str
 ) -> AsyncIterator[None]:
     committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
-    async with open_sources(configuration) as clients, anyio.create_task_group() as tasks:
+    async with open_sources(configuration, open_isolation) as clients, anyio.create_task_group() as tasks:
 
         def supervise(watcher: Hosted) -> Supervisor:
             return Supervisor(
@@ -181,12 +183,12 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
 async def test_it_recognizes_its_source_in_the_identity_of_an_older_position(configuration: Configuration) -> None:
     watcher = hosted(configuration, {"notices": 1})["new_notices"]
     async with (
-        open_sources(configuration) as clients,
+        open_sources(configuration, open_isolation) as clients,
         open_trigger(watcher, clients, timedelta(seconds=30), has_position=True) as trigger,
     ):
         await trigger.check()
-        assert await recognizes(trigger, {"topic": "sales"})
-        assert not await recognizes(trigger, {"topic": "others"})
+        assert await trigger.recognizes({"topic": "sales"})
+        assert not await trigger.recognizes({"topic": "others"})
 
 
 async def notices_of(database: Database) -> int:

@@ -23,7 +23,7 @@ from tests.effort import SEED, effort
 from tests.servers import running_postgres
 from tests.service.postgres.logged import COLUMNS, SCHEMA, LogWriter, logged_database
 from tests.torture.daemons import Daemons, until
-from triggers.postgres.options import NewRowsOptions
+from triggers.changes.options import ChangesOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 
@@ -98,7 +98,7 @@ def test_the_table_is_what_its_source_is_whatever_is_killed(tmp_path: Path) -> N
     with running_postgres(wal_level="logical", max_prepared_transactions=20) as server, logged_database(server) as dsn:
         with psycopg.connect(dsn, autocommit=True) as admin:
             admin.execute(SCHEMA)
-            name = NewRowsOptions(table="public.plain", mode="log").publication_name
+            name = ChangesOptions(table="public.plain").publication_name
             admin.execute(f"CREATE PUBLICATION {name} FOR TABLE plain".encode())
         with Daemons(tmp_path, document(dsn, tmp_path)) as daemons:
             daemons.start()

@@ -11,8 +11,9 @@ from tests.torture.places import Place
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerBatch
 from triggers.errors import SourceCopied
-from triggers.file_scan.copies import FEWEST
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.rules.copies import FEWEST
+from triggers.hosting import Reselects
 
 STEPS = 40
 
@@ -124,6 +125,7 @@ class History:
         if (stored := self.host.stored) is None:
             self.match = match
             return
+        assert isinstance(trigger, Reselects)
         assert trigger.reselects(before.source_identity())
         for _ in range(self.dice.choice([0, 1, 5])):
             self.place.happen(self.dice)

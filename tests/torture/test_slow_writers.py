@@ -24,8 +24,8 @@ from tests.servers import PostgresServer, running_postgres
 from tests.torture.daemons import Daemons, until
 from tests.torture.results import Result
 from tests.torture.world import engine_beside
+from triggers.changes.options import ChangesOptions
 from triggers.postgres.by_id.ledger import MOST_GAPS
-from triggers.postgres.options import NewRowsOptions
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -64,7 +64,7 @@ class Shop:
             for name in (*HELD, "burned"):
                 admin.execute(TABLE.format(name=name))
             admin.execute("CREATE SEQUENCE refs; INSERT INTO burned (ref) VALUES (1)")
-            options = NewRowsOptions.model_validate({"table": "public.by_log", "mode": "log"})
+            options = ChangesOptions(table="public.by_log")
             admin.execute(f'CREATE PUBLICATION "{options.publication_name}" FOR TABLE by_log')
 
     @contextmanager

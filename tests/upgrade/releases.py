@@ -1,7 +1,7 @@
-"""Version 0.1.0, run from the project's history with this machine's packages, and the work that it is given.
+"""Earlier versions, run from the project's history with this machine's packages, and the work that they are given.
 
-`python -m tests.upgrade.releases` makes the databases in the folder `0.1.0` again: what that version had written when it was
-killed in the middle of its work.
+`python -m tests.upgrade.releases 0.2.0` makes the databases in the folder `0.2.0` again: what that version had written when it
+was killed in the middle of its work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from tests.torture.daemons import Program, until
 from watcher.demo.servers import free_port, postgres_wheel
 
 ROOT = Path(__file__).parents[2]
-COMMIT_OF_0_1_0 = "51940f1c58d0c42b46d2e45db2c8279043f9a56d"
 PACKAGES = ("config", "store", "triggers", "watcher")
 SLOW = """
 import time
@@ -45,6 +44,8 @@ with run() as r:
     r.asset_store["slow"].set("numbers", len(r.triggering_asset_events["numbers"]))
     r.outlet_events["slow"].extra = {"done": True}
 """
+NOBODY = {"base_url": "http://127.0.0.1:9", "token": "a-token"}
+"""An Airflow that does not answer."""
 LOAD = """
 from asset_job import run
 
@@ -54,20 +55,57 @@ with run() as r:
 """
 
 
-def version_0_1_0(folder: Path) -> Path:
-    """Extract the packages of 0.1.0 into `folder`, for PYTHONPATH. Raises CalledProcessError where the history does not reach so far."""
-    words = ["git", "archive", COMMIT_OF_0_1_0, *PACKAGES]
-    archive = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "--extract"], cwd=folder, input=archive, check=True)
-    return folder
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A version whose databases this program upgrades."""
+
+    name: str
+    """The folder of its databases."""
+    commit: str
+    folders: tuple[str, ...] = (*PACKAGES, "sdk")
+    has_aliases: bool = True
+    """It knows aliases and a neighbouring Airflow."""
+    has_partitions: bool = True
+    """It knows partitions, several assets of a watcher, cleaning and replays."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def packages(self, folder: Path) -> Path:
+        """Extract its packages into `folder`, for PYTHONPATH. Raises CalledProcessError where the history does not reach so far."""
+        words = ["git", "archive", self.commit, *self.folders]
+        archive = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "--extract"], cwd=folder, input=archive, check=True)
+        return folder
+
+    def dump(self, database: str) -> Path:
+        """Return the file of its database, `sqlite` or `postgresql`, as SQL."""
+        return Path(__file__).parent / self.name / f"{database}.sql"
+
+
+FIRST = Release(
+    name="0.1.0",
+    commit="51940f1c58d0c42b46d2e45db2c8279043f9a56d",
+    folders=PACKAGES,
+    has_aliases=False,
+    has_partitions=False,
+)
+RELEASES = (
+    FIRST,
+    Release(name="0.2.0", commit="e7875fca2a24feea04f75b30a123c9a39416c5ef", has_partitions=False),
+    Release(
+        name="0038", commit="032e2bf1cfeaf6a6b9e489d418af9d1efa9f543b"
+    ),  # the last with the migrations 0018 to 0038
+)
 
 
 @dataclass(kw_only=True)
 class World:
-    """One home, one database and one configuration, which releases use one after the other."""
+    """One home, one database and one configuration, which a release and this program use one after the other."""
 
     folder: Path
     database: str | None
+    release: Release = FIRST
     port: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
@@ -84,7 +122,7 @@ class World:
         files = {"trigger": "file.new_files", "path": str(self.inbox), "min_age": "0s", **often}
         numbers = {**files, "path": str(self.folder / "numbers")}
         (self.folder / "numbers").mkdir()
-        document = {
+        document: dict[str, Any] = {
             "version": 1,
             "settings": {
                 "home": str(self.folder / "home"),
@@ -110,6 +148,34 @@ class World:
                 },
             },
         }
+        if self.release.has_aliases:
+            document["aliases"] = {"parts": {}}
+            document["settings"]["airflow"] = {**NOBODY, "forward": {"loaded": "theirs"}}
+            document["jobs"]["aliased"] = {
+                "schedule": {"any": ["inbox", {"alias": "parts"}]},
+                "paused": True,
+                "spark": {"application": "load.py", **spark},
+            }
+        if self.release.has_partitions:
+            document["assets"]["days"] = {
+                "watchers": {
+                    "day_files": {
+                        **files,
+                        "path": str(self.folder / "days"),
+                        "partition": {"day": "dt={}", "region": "region={}"},
+                        "assets": {"notes": "**/*.txt"},
+                        "clean_source": {"delete": True, "after": "7d"},
+                    }
+                }
+            }
+            document["assets"]["notes"] = {}
+            document["jobs"]["daily"] = {
+                "schedule": "days",
+                "outlets": ["loaded"],
+                "batch": {"mode": "per_partition", "by": "day", "complete": {"region": ["eu", "us"]}},
+                "spark": {"application": "load.py", **spark},
+            }
+            (self.folder / "days").mkdir()
         (self.folder / "watchers.yaml").write_text(json.dumps(document))
 
     @contextmanager
@@ -121,7 +187,7 @@ class World:
             if packages is None:
                 process = Forked(words, output=log, environment=os.environ)
             else:
-                environment = {**os.environ, "PYTHONPATH": str(packages)}
+                environment = {**os.environ, "PYTHONPATH": f"{packages}{os.pathsep}{packages / 'sdk'}"}
                 command = [sys.executable, "-m", "watcher", *words]
                 process = subprocess.Popen(
                     command, cwd=packages, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
@@ -142,18 +208,42 @@ class World:
             return False
 
     def put(self, name: str, folder: str = "inbox") -> None:
+        (self.folder / folder).mkdir(parents=True, exist_ok=True)
         (self.folder / folder / f"{name}.csv").write_text(f"id\n{name}\n")
 
-    def work_of_0_1_0(self, api: httpx.Client) -> None:
-        """Do the work: two files, a job that loaded each, a paused job, a job that waits for a second asset, and a working driver."""
+    def work(self, api: httpx.Client) -> None:
+        """Do the work: two files, a job that loaded each, a paused job, a job that waits for a second asset, and a working driver.
+
+        A release that knows partitions also has one of two days complete, and a replay of events that were taken off a queue.
+        """
         api.patch("/api/v2/dags/held", json={"is_paused": True}).raise_for_status()
         for name in ("a", "b"):
             before = len(runs(api, "load", "success"))
             self.put(name)
             until(lambda before=before: len(runs(api, "load", "success")) > before)
+        if self.release.has_partitions:
+            self._work_with_partitions(api)
         self.put("one", "numbers")
         until(self.begun.exists)
         until(lambda: entries(api, "slow").get("began"))
+
+    def _work_with_partitions(self, api: httpx.Client) -> None:
+        for name, place in (("d", "dt=1/region=eu"), ("e", "dt=1/region=us"), ("f", "dt=2/region=eu")):
+            self.put(name, f"days/{place}")
+        until(lambda: runs(api, "daily", "success"))
+        until(lambda: told(api, "days") == ["d.csv", "e.csv", "f.csv"])
+        api.delete("/api/v2/dags/aliased/assets/queuedEvents").raise_for_status()
+        body = {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z", "include_dropped": True}
+        preview = api.post("/api/v2/dags/aliased/replay", json=body).raise_for_status().json()
+        body |= {"dry_run": False, "expected_count": preview["expected_count"]}
+        api.post("/api/v2/dags/aliased/replay", json=body).raise_for_status()
+        until(lambda: queued(api, "aliased"))
+        api.delete("/api/v2/dags/aliased/assets/queuedEvents").raise_for_status()
+
+
+def queued(api: httpx.Client, dag_id: str) -> list[dict[str, Any]]:
+    listed = api.get(f"/api/v2/dags/{dag_id}/assets/queuedEvents").raise_for_status().json()
+    return list(listed["queued_events"])
 
 
 def runs(api: httpx.Client, dag_id: str, state: str = "") -> list[dict[str, Any]]:
@@ -178,25 +268,29 @@ def versions(api: httpx.Client) -> dict[str, int]:
     return {row["name"]: row["position_version"] for row in api.get("/api/v2/watchers").json()["watchers"]}
 
 
-DUMPS = Path(__file__).parent / "0.1.0"
 FOLDER = "/the/folder"
 """Replaces the folder's path in the dumps."""
 
 
 def main() -> None:
-    """Write what 0.1.0 leaves in both kinds of database when it is killed while a driver works."""
-    DUMPS.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="watcher-first-") as name:
+    """Write what each release that is named leaves in both kinds of database when it is killed while a driver works."""
+    for release in RELEASES:
+        if release.name in sys.argv[1:]:
+            _write_dumps(release)
+
+
+def _write_dumps(release: Release) -> None:
+    with tempfile.TemporaryDirectory(prefix="watcher-release-") as name:
         folder = Path(name)
-        packages = version_0_1_0(_made(folder / "packages"))
-        embedded = World(folder=_made(folder / "sqlite"), database=None)
+        packages = release.packages(_made(folder / "packages"))
+        embedded = World(folder=_made(folder / "sqlite"), database=None, release=release)
         _work(embedded, packages)
         with closing(sqlite3.connect(embedded.folder / "home" / "watcher.db")) as connection:
             _write("sqlite", "\n".join(connection.iterdump()), embedded)
         with running_postgres() as server, server.database() as database:
-            world = World(folder=_made(folder / "postgresql"), database=database.sqlalchemy_url)
+            world = World(folder=_made(folder / "postgresql"), database=database.sqlalchemy_url, release=release)
             _work(world, packages)
-            _write("postgresql", _dumped(database.dsn), world)
+            _write("postgresql", dumped(database.dsn), world)
 
 
 def _made(folder: Path) -> Path:
@@ -206,20 +300,22 @@ def _made(folder: Path) -> Path:
 
 def _work(world: World, packages: Path) -> None:
     with world.running("--upgrade", packages=packages) as api:
-        world.work_of_0_1_0(api)
+        world.work(api)
     world.go.touch()  # so that its driver ends
 
 
-def _dumped(dsn: str) -> str:
+def dumped(dsn: str, *options: str) -> str:
     """Return a dump as statements that any client can run."""
     program = Path(str(postgres_wheel().__file__)).parent / "pginstall18" / "bin" / "pg_dump"
-    words = [program, "--inserts", "--no-owner", "--no-privileges", f"--dbname={dsn}"]
+    words = [program, "--inserts", "--no-owner", "--no-privileges", *options, f"--dbname={dsn}"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\")))
 
 
-def _write(name: str, text: str, world: World) -> None:
-    (DUMPS / f"{name}.sql").write_text(text.replace(str(world.folder), FOLDER) + "\n", encoding="utf-8")
+def _write(database: str, text: str, world: World) -> None:
+    file = world.release.dump(database)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text.replace(str(world.folder), FOLDER) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Databases as 0.1.0 left them are upgraded with all their rows; databases of a newer version are refused."""
+"""Databases as earlier versions left them are upgraded with all their rows; others are refused, each with what to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 import sqlite3
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +20,76 @@ from typer.testing import CliRunner
 from store.database import sqlite_url
 from store.database.migrations import REVISIONS
 from tests.databases import migrate
-from tests.servers import PostgresServer
-from tests.upgrade.releases import DUMPS, ROOT
+from tests.servers import PostgresDatabase, PostgresServer
+from tests.upgrade.releases import RELEASES, ROOT, Release, dumped
 from watcher.cli.app import app
 
 pytestmark = pytest.mark.service
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 GROWN = {"alembic_version"}
 """The tables that an upgrade is expected to change."""
+MOVED: Mapping[str, frozenset[str]] = {
+    "job": frozenset({"replay_id", "catchup_at", "catchup_to", "catchup_assets"}),
+    "run": frozenset({"partition_complete", "late"}),
+}
+"""The columns that an upgrade turns into rows or another column, as a test of the migration compares."""
+
+
+DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "run": {"of_feature": None, "partition_key": None, "bad_records": None},
+    "task_try": {"is_final": False, "renewed_at": None, "forget_at": None, "lease_holder": None},
+    "asset": {"partition_parts": None, "expect_by": None},
+    "asset_event": {"sketch_bits": None, "sketch_more_bits": None, "partition_key": None},
+    "asset_forward": {"with_partition_key": False},
+    "queued_event": {"satisfies": "", "partition_key": None},
+    "job": {"joint": False, "partitioned": False},
+    "job_schedule_asset": {"filtered": False},
+    "job_schedule_alias": {"filtered": False},
+    "leader": {"start_reasons": None},
+    "watcher": {"failing_since": None, "next_try_at": None},
+}
+"""What rows of 0.2.0 have in columns that 0.3.0 added to their tables."""
+
+
+@pytest.fixture(params=RELEASES, ids=str)
+def release(request: pytest.FixtureRequest) -> Release:
+    return request.param
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database as 0.1.0 left it."""
-    dump = (DUMPS / f"{request.param}.sql").read_text(encoding="utf-8")
+def restore(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Release], str]]:
+    """Make a database as a release left it, and return its URL."""
     if request.param == "sqlite":
-        with closing(sqlite3.connect(tmp_path / "watcher.db")) as connection:
-            connection.executescript(dump)
-        yield sqlite_url(tmp_path / "watcher.db").render_as_string()
+        yield lambda release: _restored_file(release, tmp_path / f"{release}.db")
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    with server.database() as database:
-        with psycopg.connect(database.dsn, autocommit=True) as connection:
-            connection.execute(dump.encode())
-        yield database.sqlalchemy_url
+    with ExitStack() as databases:
+        yield lambda release: _filled(release, databases.enter_context(server.database()))
+
+
+def _restored_file(release: Release, file: Path) -> str:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(release.dump("sqlite").read_text(encoding="utf-8"))
+    return sqlite_url(file).render_as_string()
+
+
+def _filled(release: Release, database: PostgresDatabase) -> str:
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(release.dump("postgresql").read_bytes())
+    return database.sqlalchemy_url
+
+
+@pytest.fixture
+def url(restore: Callable[[Release], str], release: Release) -> str:
+    """The URL of a database as the release left it."""
+    return restore(release)
+
+
+def of_release(*names: str) -> pytest.MarkDecorator:
+    """Run a test with the databases of these releases only."""
+    chosen = [release for release in RELEASES if release.name in names]
+    assert len(chosen) == len(names)
+    return pytest.mark.parametrize("release", chosen, ids=str)
 
 
 def connected(url: str) -> Any:
@@ -73,20 +119,31 @@ def revision(url: str) -> str:
         return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
 
 
-def test_the_schema_goes_from_the_revision_of_0_1_0_to_that_of_this_version(url: str) -> None:
+def documented_revisions() -> dict[str, str]:
     page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
-    documented = dict(re.findall(r"^\| (\d+\.\d+\.\d+|unreleased) \| (\d{4}) \|", page, re.MULTILINE))
-    assert revision(url) == documented["0.1.0"]
+    return dict(re.findall(r"^\| (\d+\.\d+\.\d+|unreleased) \| (\d{4}) \|", page, re.MULTILINE))
+
+
+def test_the_schema_goes_from_the_revision_of_a_release_to_that_of_this_version(url: str, release: Release) -> None:
+    documented = documented_revisions()
+    assert revision(url) == documented.get(release.name, release.name)
     migrate(url)
     assert revision(url) == documented.get("unreleased", documented[VERSION]) == REVISIONS[-1]
 
 
+def test_every_release_has_a_database_here() -> None:
+    assert {release.name for release in RELEASES} - {"0038"} == documented_revisions().keys() - {"unreleased", VERSION}
+
+
 def test_an_upgrade_keeps_all_contents(url: str) -> None:
     with connected(url) as connection:
-        before = content(connection)
         metadata = MetaData()
         metadata.reflect(connection)
-        columns = {name: [column.name for column in table.columns] for name, table in metadata.tables.items()}
+        columns = {
+            name: [column.name for column in table.columns if column.name not in MOVED.get(name, ())]
+            for name, table in metadata.tables.items()
+        }
+        before = content(connection, columns)
     assert {"asset_event", "run", "watcher_position", "queued_event", "task_try"} <= {
         n for n, rows in before.items() if rows
     }
@@ -95,12 +152,77 @@ def test_an_upgrade_keeps_all_contents(url: str) -> None:
         assert content(connection, {name: names for name, names in columns.items() if name in before}) == before
 
 
+@of_release("0.2.0")
+def test_rows_of_0_2_0_have_the_defaults_of_new_columns(url: str) -> None:
+    migrate(url)
+    with connected(url) as connection:
+        after = content(connection)
+    for table, defaults in DEFAULTS.items():
+        assert after[table], table
+        assert all(row.items() >= defaults.items() for row in after[table]), table
+
+
+@of_release("0038")
+def test_what_was_recorded_without_an_outcome_is_dropped_if_a_queue_had_it_and_else_unknown(url: str) -> None:
+    forgotten = "UPDATE dropped_event SET reason = 'run past its retention' WHERE event_id = 3"
+    with connected(url) as connection, connection.begin():
+        connection.execute(text(forgotten))
+    migrate(url)
+    with connected(url) as connection:
+        rows = connection.execute(text("SELECT event_id, outcome, run_id FROM dropped_event ORDER BY event_id"))
+        assert [tuple(row) for row in rows] == [(1, "dropped", None), (3, None, None)]
+        newest = connection.scalar(text("SELECT max(id) FROM asset_event"))
+        assert {*connection.scalars(text("SELECT unrecorded_to FROM job"))} == {newest}
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if release.name != "0038"], ids=str)
+def test_the_migration_0038_makes_what_those_that_it_stands_for_made(
+    restore: Callable[[Release], str], release: Release
+) -> None:
+    """A database at 0038 went through the revisions 0018 to 0038 one by one."""
+    [stepwise] = [other for other in RELEASES if other.name == "0038"]
+    schemas = []
+    for url in (restore(release), restore(stepwise)):
+        migrate(url)
+        schemas.append(schema(url))
+    assert schemas[0] == schemas[1]
+
+
+def schema(url: str) -> list[str]:
+    """Return all definitions, in whatever order they were made."""
+    if url.startswith("postgresql"):
+        return dumped(make_url(url).set(drivername="postgresql").render_as_string(False), "--schema-only").splitlines()
+    with connected(url) as connection:
+        return sorted(connection.scalars(text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")))
+
+
+@of_release("0.2.0")
+@pytest.mark.parametrize("between", ["0018", "0029", "0037"])
+@pytest.mark.parametrize("words", [("run", "--upgrade"), ("db", "upgrade"), ("db", "check")], ids=" ".join)
+def test_a_database_between_two_releases_is_refused_with_the_commit_that_upgrades_it(
+    url: str, tmp_path: Path, between: str, words: tuple[str, ...]
+) -> None:
+    set_revision(url, between)
+    answer = command(tmp_path, url, *words)
+    [sentence] = [line for line in answer.stderr.splitlines() if not line.startswith("{")]  # records are JSON
+    assert f"at revision {between}, between the releases 0.2.0 and 0.3.0" in sentence
+    assert "run `watcher db upgrade` of the project's commit 032e2bf1 first" in sentence
+    assert (answer.exit_code, "Traceback" in answer.output, revision(url)) == (1, False, between)
+
+
+def set_revision(url: str, revision: str) -> None:
+    with connected(url) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        connection.commit()
+
+
 def command(folder: Path, url: str, *words: str) -> Any:
     document = {"version": 1, "settings": {"home": str(folder / "home"), "database": {"url": url}, "api": {"port": 0}}}
     (folder / "watchers.yaml").write_text(json.dumps(document))
     return CliRunner().invoke(app, [*words, "-c", str(folder / "watchers.yaml")])
 
 
+@of_release("0.1.0")
 @pytest.mark.parametrize(
     "words",
     [
@@ -117,9 +239,7 @@ def command(folder: Path, url: str, *words: str) -> Any:
 def test_a_program_older_than_its_database_refuses_it_in_one_sentence(
     url: str, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    with connected(url) as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-        connection.commit()
+    set_revision(url, "9999")
     answer = command(tmp_path, url, *words)
     [sentence] = [line for line in answer.stderr.splitlines() if not line.startswith("{")]  # records are JSON
     assert "at revision 9999" in sentence
@@ -127,6 +247,7 @@ def test_a_program_older_than_its_database_refuses_it_in_one_sentence(
     assert (answer.exit_code, "Traceback" in answer.output) == (1, False)
 
 
+@of_release("0.1.0", "0.2.0")
 def test_a_server_is_upgraded_only_on_request(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is upgraded by itself")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from triggers.base import TriggerEvent
-from triggers.event_assets import EventTarget, divided
+from triggers.base import Finding, TriggerEvent
+from triggers.event_assets import OWN, EventTarget, divided
 from triggers.file_scan.manifests import size_of, vouching
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.partitions import FolderKeys
@@ -17,29 +17,31 @@ from triggers.file_scan.versions import FileVersion
 class FileEvents:
     """Makes the events of a watcher of files."""
 
-    def __init__(self, options: FileOptions, keys: FolderKeys, is_last: Callable[[FileVersion], bool] | None) -> None:
-        """`is_last` says which versions are emitted last; None: there are none."""
+    def __init__(self, options: FileOptions) -> None:
         self._options = options
-        self._keys = keys
-        self._is_last = is_last
+        self._keys = None if options.partition is None else FolderKeys(options.partition)
+        self._is_divided = options.partition is not None or options.assets is not None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """A warning if some files had no partition key."""
+        return () if self._keys is None else self._keys.items.findings
 
     def of(self, step: Step) -> Iterator[TriggerEvent]:
         """Yield the events of the versions of a step that an event can name."""
         named = [version for version in step.versions if version.fault is None]
-        last = [] if self._is_last is None else [version for version in named if self._is_last(version)]
-        if not last:
+        last = [] if self._options.last is None else [each for each in named if self._options.tells_last(each.key)]
+        if last:
+            names = {version.fingerprint for version in last}
+            named = [version for version in named if version.fingerprint not in names]
+        if named:
             yield from self._of(step, named, is_last=False)
-            return
-        names = {version.fingerprint for version in last}
-        yield from self._of(step, [each for each in named if each.fingerprint not in names], is_last=False)
-        yield from self._of(step, last, is_last=True)
+        if last:
+            yield from self._of(step, last, is_last=True)
 
     def _of(self, step: Step, named: Sequence[FileVersion], *, is_last: bool) -> Iterator[TriggerEvent]:
-        options, batch = self._options, self._options.batch
-        placed = ((self._target_of(options.name_below(each.key)), each) for each in named)
-        for target, versions in divided(
-            placed, options.further_assets, self._keys.items, lambda version: options.name_below(version.key)
-        ):
+        batch = self._options.batch
+        for target, versions in self._divided(named) if self._is_divided else [(OWN, named)]:
             described = [version.describe() for version in versions]
             sizes = [len(json.dumps(file)) + 2 for file in described]
             if is_last:
@@ -53,5 +55,14 @@ class FileEvents:
                     asset=target.asset,
                 )
 
-    def _target_of(self, name: str) -> EventTarget:
-        return EventTarget(self._options.asset_of(name), self._keys.key_of(name))
+    def _divided(self, versions: Sequence[FileVersion]) -> Iterable[tuple[EventTarget, Sequence[FileVersion]]]:
+        options, keys = self._options, self._keys
+        names = [self._name_of(version) for version in versions]
+        assets = [None] * len(names) if options.assets is None else map(options.asset_of, names)
+        of_keys = [None] * len(names) if keys is None else map(keys.key_of, names)
+        targets = map(EventTarget, assets, of_keys)
+        items = None if keys is None else keys.items
+        return divided(zip(targets, versions, strict=True), options.further_assets, items, self._name_of)
+
+    def _name_of(self, version: FileVersion) -> str:
+        return self._options.name_below(version.key)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
@@ -11,13 +12,14 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.errors import ConfigurationError
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.clean_source import CleanSource
-from triggers.file_scan.matching import Matcher, exclude_each_other, glob_expression
+from triggers.explanations import Explanation, cannot_tell
+from triggers.file_scan.matching import Matcher
 from triggers.file_scan.partitions import Partition
-from triggers.file_scan.state import Start
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.state.scan_state import Start
 from triggers.file_scan.versions import length_of, moment_of
-from triggers.options import BaseOptions, BatchOptions, Duration, parse_time
+from triggers.options import BaseOptions, BatchOptions, Duration, Facts, parse_time
+from triggers.shared.globs import exclude_each_other, glob_expression
 
 
 def _parse_start(value: Any) -> Any:
@@ -48,6 +50,23 @@ Glob: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_check_glob
 class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
     """The most files that one event names."""
+
+
+class CleanSource(BaseOptions):
+    """Files are deleted, or moved, once every job that was owed them has loaded them."""
+
+    delete: Literal[True] | None = None
+    """true: they are deleted."""
+    move_to: str | None = Field(default=None, min_length=1)
+    """Where they are moved: a folder for files of a folder, `s3://bucket/prefix/` for objects."""
+    after: Duration = timedelta(days=7)
+    """How long they stay after the last of these jobs has succeeded."""
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.delete is None) == (self.move_to is None):
+            raise ValueError("write either delete: true or move_to: where files go")
+        return self
 
 
 class FileOptions(BaseOptions):
@@ -98,6 +117,10 @@ class FileOptions(BaseOptions):
         """Return what the patterns see of a file, by its key or its name in events: its key below the watched place."""
         return key
 
+    def name_item(self, item: str) -> Explanation:
+        """Return what the options alone say of an item, see `NamesItems`."""
+        return cannot_tell(item)
+
     def tells_last(self, key: str) -> bool:
         """Whether a file is reported after all others, by its key."""
         name = self.name_below(key)
@@ -106,6 +129,12 @@ class FileOptions(BaseOptions):
     @property
     def further_assets(self) -> Sequence[str]:
         return tuple(self.assets or ())
+
+    def facts(self) -> Facts:
+        parts = tuple(self.partition) if isinstance(self.partition, Mapping) else None
+        after = None if self.clean_source is None else self.clean_source.after
+        moves = self.clean_source is not None and self.clean_source.move_to is not None
+        return replace(super().facts(), parts=parts, cleaned_after=after, moves_cleaned=moves)
 
     def asset_of(self, name: str) -> str | None:
         """Return the asset of a file, by its name below the watched place. None: the watcher's own."""

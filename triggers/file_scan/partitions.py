@@ -13,7 +13,6 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
-from triggers.base import Finding
 from triggers.partition_keys import LONGEST, KeyedItems, is_key, key_of_parts
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
@@ -75,21 +74,19 @@ class FolderKeys:
 
     __slots__ = ("_partition", "_templates", "items")
 
-    def __init__(self, partition: str | Mapping[str, str] | None) -> None:
+    def __init__(self, partition: str | Mapping[str, str]) -> None:
         self._partition = partition
-        texts = [partition] if isinstance(partition, str) else [*(partition or {}).values()]
+        texts = [partition] if isinstance(partition, str) else [*partition.values()]
         self._templates = [FolderTemplate(text) for text in texts]
         remedy = (
             "correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
             f"{LONGEST} characters"
         )
-        self.items = None if partition is None else KeyedItems(what="file", remedy=remedy)
-        """What divides files by their keys. None: no partition is configured."""
+        self.items = KeyedItems(what="file", remedy=remedy)
+        """Divides files by their keys."""
 
     def key_of(self, name: str) -> str | None:
         """The key of a file by its name below the watched place; None if its folders give none that is valid."""
-        if self._partition is None:
-            return None
         folders = name.split("/")[:-1]
         each = [template.values(folders) for template in self._templates]
         if isinstance(self._partition, str):
@@ -97,8 +94,3 @@ class FolderKeys:
         else:
             key = key_of_parts(["".join(part or ()) for part in each]) or ""
         return key if is_key(key) else None
-
-    @property
-    def findings(self) -> Sequence[Finding]:
-        """A warning if some files had no key."""
-        return () if self.items is None else self.items.findings

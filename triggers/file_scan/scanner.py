@@ -12,12 +12,13 @@ from functools import partial
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
-from triggers.file_scan.algorithms import Algorithm
-from triggers.file_scan.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
-from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
-from triggers.file_scan.handled import HandledVersions, Removals
-from triggers.file_scan.masses import FEWEST, Tally, vanished_after
-from triggers.file_scan.state import ScanState, Start, text_of
+from triggers.file_scan.rules.chain import HoldingRule, NewVersions, PageRule
+from triggers.file_scan.rules.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
+from triggers.file_scan.rules.modes import Algorithm
+from triggers.file_scan.rules.waiting import EmittedLast, MinAge, StopAtFault
+from triggers.file_scan.state.handled import HandledVersions, Removals, unknown
+from triggers.file_scan.state.masses import FEWEST, Tally, vanished_after
+from triggers.file_scan.state.scan_state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
 QUIET_COMMIT_SECONDS: Final = 60.0
@@ -39,25 +40,19 @@ class Step:
     """The copies about which a person must decide: the scan is over, and has emitted none of them."""
 
 
-class _UnnamedVersion(Exception):
-    """A new version was met that no event can name."""
-
-    def __init__(self, version: FileVersion) -> None:
-        super().__init__(version.key)
-        self.version = version
-
-
 class Scanner:
     """One watcher's scans, from a new start or a committed position. Commit each position it returns before the next page."""
 
     __slots__ = (
+        "_adoption",
         "_algorithm",
         "_handled",
+        "_holding_rules",
         "_holds_back",
         "_is_resumed",
         "_min_age",
+        "_rules",
         "_state",
-        "_stops",
         "_tally",
         "_written",
         "_written_at",
@@ -85,16 +80,23 @@ class Scanner:
         which versions are emitted last; None: there are none. `copy_rule` None: copies are emitted, however many. `removals` may
         change at any time.
         """
-        self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         rows = {} if stored is None else stored.rows
         self._handled = HandledVersions(rows, forget_after=forget_after, removals=removals)
-        self.copies = Copies(self._handled, copy_rule)
-        """The copies that wait for the end of the scan."""
         self._min_age = min_age
-        self.last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
+        self.last = None if is_last is None else EmittedLast(is_last)
         """The versions that wait for all else."""
+        self.copies = None if copy_rule is None else Copies(self._handled, copy_rule)
+        """The copies that wait for the end of the scan."""
+        self._adoption = (self.copies or Copies(self._handled, None)) if self._state.adopts else None
+        """Counts copies as handled, in the first whole scan after a person decided so."""
+        self._holding_rules: Sequence[HoldingRule] = [rule for rule in (self.last, self.copies) if rule is not None]
+        self._rules: Sequence[PageRule] = [
+            *([MinAge(min_age)] if min_age else []),
+            *([StopAtFault()] if stops else []),
+            *self._holding_rules,
+        ]
         self._tally = Tally()
         self._written_at = now
         self._written = None if stored is None else self._state
@@ -114,34 +116,32 @@ class Scanner:
             self._begin(page)
         must_write = self._written is None or (begins and self._state.is_baseline)
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
-        versions, unnamed = self._new_versions(page)
-        is_over = unnamed is not None or (page.last is None and not self._is_resumed)
-        copied = self.copies.many(self._state.copied_since) if is_over else None
-        if copied is None and unnamed is not None:
-            self._state = self._state.behind(versions)
-            versions = [*versions, *self.copies.take(MOST_WAITING)]
+        candidates = self._algorithm.candidates(page, self._state, self._handled, self._tally)
+        new = self._new_versions(candidates, page.clock)
+        versions: Sequence[FileVersion] = [*new.versions.values()]
+        is_over = new.stopped_at is not None or (page.last is None and not self._is_resumed)
+        copied = self.copies.many(self._state.copied_since) if is_over and self.copies is not None else None
+        if copied is None and new.stopped_at is not None:
+            versions = self._stop_behind(versions)
         else:
             must_write |= self._pass(page, copied, now)
         position = self._position(now) if versions or must_write else None
-        return Step(versions=versions, watermark=watermark, position=position, stopped_at=unnamed, copied=copied)
+        return Step(versions=versions, watermark=watermark, position=position, stopped_at=new.stopped_at, copied=copied)
 
     def _begin(self, page: ScanPage) -> None:
         self._holds_back = self._is_resumed = False
         state = self._algorithm.begin(self._state, page, self._handled)
-        self.last.begin()
         self._handled.begin()
-        self.copies.begin()
-        self._state = replace(state, records_all=self.last.is_used or self.copies.is_used)
+        if self._adoption is not None:
+            self._adoption.begin()
+        holding = [rule for rule in self._holding_rules if rule.begin()]
+        records_all = len(holding) > 0
+        self._state = state if state.records_all is records_all else replace(state, records_all=records_all)
 
-    def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
-        """The new versions of a page up to the first one at which the scan must stop, and that one."""
-        versions: list[FileVersion] = []
-        candidates = self._algorithm.candidates(page, self._state, self._handled)
-        try:
-            versions.extend(version for version in candidates if self._is_new(version, page.clock))
-        except _UnnamedVersion as stop:
-            return versions, stop.version
-        return versions, None
+    def _stop_behind(self, versions: Sequence[FileVersion]) -> Sequence[FileVersion]:
+        """Move the state behind the last of these new versions, and return them with the copies that were listed before."""
+        self._state = self._state.behind(versions)
+        return versions if self.copies is None else [*versions, *self.copies.take(MOST_WAITING)]
 
     def _pass(self, page: ScanPage, copied: ManyCopies | None, now: float) -> bool:
         """Move the state behind a page, and return whether that alone is worth a write. Many copies end the scan."""
@@ -160,7 +160,8 @@ class Scanner:
 
     def emit_last(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits some of `last.ready`, after the end of a scan. The others wait for the next one."""
-        self.last.take(versions)
+        if self.last is not None:
+            self.last.take(versions)
         for version in versions:
             self._handled.add(version.fingerprint, version.modified)
         return self.emitted_again(versions, now)
@@ -210,72 +211,60 @@ class Scanner:
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
-        some = (version for version in versions if not self.last.selects(version))
-        recent = (version for version in some if horizon is None or version.modified >= horizon)
+        recent: Sequence[FileVersion] = [each for each in versions if horizon is None or each.modified >= horizon]
+        for rule in self._holding_rules:
+            recent = rule.reported_at_once(recent, is_scanning=state.began is not None)
         before = replace(self._tally)
-        at_once = self.copies.without(recent, is_scanning=state.began is not None)
-        new = [version for version in at_once if self._is_new(version, clock)]
+        candidates, _ = unknown(self._handled, recent, since=None)
+        new = [*self._new_versions(candidates, clock).versions.values()]
         self._tally.note_hints(before)
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
         return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
 
-    def _is_new(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether to emit the version. It is recorded when it is handled now and a later scan could meet it again."""
+    def _new_versions(self, candidates: Iterable[tuple[int, FileVersion]], clock: Moment) -> NewVersions:
+        """Return the versions to report now, and those that wait. What is handled and could be met again is recorded."""
+        since = self._state.met_again_since
+        versions = {name: each for name, each in candidates if not self._is_handled(name, each, clock, since)}
+        new = NewVersions(versions=versions, clock=clock, since=since)
+        if versions:
+            new = self._apply_rules(new)
+        for name, version in new.versions.items():
+            if since is None or version.modified >= since:
+                self._handled.add(name, version.modified)
+        return new
+
+    def _apply_rules(self, new: NewVersions) -> NewVersions:
+        """Return what the rules leave of new versions. The horizon will not pass those that wait."""
+        for rule in self._rules:
+            new = rule(new)
+        if new.waiting:
+            self._holds_back = True
+            self._state = self._state.ending_at(min(version.modified for version in new.waiting.values()))
+        return new
+
+    def _is_handled(self, name: int, version: FileVersion, clock: Moment, since: Moment | None) -> bool:
+        """Whether a version that is not there by its fingerprint is handled. It is recorded if later scans, from `since` on, could meet it."""
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
-            return False
-        name = version.fingerprint
-        if name in self._handled.members:  # most are, most of the time
+            return True
+        is_met_again = since is None or modified >= since
+        if self._handled.recognizes(name, version, clock, records=is_met_again) or (
+            self._adoption is not None and self._adoption.adopt(name, modified)
+        ):
             self._tally.met += 1
-            self._handled.touch(name, modified)
+            return True
+        is_passed = state.reselected is not None and state.is_passed(version)
+        self._tally.fresh += not is_passed
+        if not is_passed and not state.is_in_baseline(modified):
             return False
-        if self._is_handled(version, name, clock):
-            return False
-        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        self._tally.fresh += 1
-        if not is_old:
-            if is_met_again and self._waits(version, clock):
-                self._holds_back = True
-                return False
-            if self._stops and version.fault is not None:
-                raise _UnnamedVersion(version)
         if is_met_again:
             self._handled.add(name, modified)
-        return not is_old
-
-    def _waits(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether the version waits: it is too young, all else comes before it, or it is a copy."""
-        if self._min_age and version.modified > clock - self._min_age:
-            return True
-        if self.last.selects(version) and version.fault is None:
-            self.last.wait(version)
-        elif (self._stops and version.fault is not None) or not self.copies.hold(version):
-            return False
-        self._state = self._state.ending_at(version.modified)
         return True
-
-    def _is_handled(self, version: FileVersion, name: int, clock: Moment) -> bool:
-        """Whether a version that is not known to be there was handled before. It is recorded if a later scan could meet it again."""
-        is_met_again = self._state.meets_again(version.modified)
-        former = self._handled.name_of(version, name, clock)
-        if former is not None:
-            self._tally.met += 1
-            if is_met_again and former == name:
-                self._handled.take_back(name, version.modified)
-            elif is_met_again:
-                self._handled.rename(former, name, version.modified)
-            return True
-        if self._state.adopts and self.copies.adopt(version):
-            self._tally.met += 1
-            return True
-        is_passed = self._state.is_passed(version)
-        if is_passed and is_met_again:
-            self._handled.add(name, version.modified)
-        return is_passed
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        is_left = self._is_resumed and self.copies.leave()  # a whole scan can tell how many they are
+        # A whole scan can tell how many copies there are.
+        is_left = self._is_resumed and self.copies is not None and self.copies.leave()
         ended = ScanState(
             horizon=state.next_horizon,
             up_to=state.reached(self._min_age),
@@ -284,11 +273,16 @@ class Scanner:
         )
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        if self._adoption is not None and self.copies is None:
+            self._handled.added = None  # nobody asks for copies any more
+        self._adoption = None
         if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
             count = None
         self._tally = self._tally.next()
-        absent = partial(self._algorithm.count_absent, self._handled)
-        self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
+        self._state = ended
+        if state.vanished is not None or (count is not None and count.is_mass):
+            absent = partial(self._algorithm.count_absent, self._handled)
+            self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
 
     def _position(self, now: float) -> Position:
         self._written_at = now

@@ -27,18 +27,17 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
-from triggers.file_scan.cleaning import CleanedFiles
-from triggers.file_scan.copies import MOST_AT_ONCE, CopyRule
 from triggers.file_scan.events import FileEvents
-from triggers.file_scan.handled import Removals
-from triggers.file_scan.inventory import ListedFiles
-from triggers.file_scan.manifest_reader import ManifestReader
+from triggers.file_scan.manifests import ManifestReader
 from triggers.file_scan.options import FileOptionsT, start_of
-from triggers.file_scan.partitions import FolderKeys
-from triggers.file_scan.reselection import Look, continued, is_reselection, reselected
+from triggers.file_scan.questions.cleaning import CleanedFiles
+from triggers.file_scan.questions.inventory import ListedFiles
+from triggers.file_scan.questions.reselection import Look, continued, is_reselection, reselected
+from triggers.file_scan.questions.survey import Unmatched
+from triggers.file_scan.rules.copies import MOST_AT_ONCE, CopyRule
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState, text_of
-from triggers.file_scan.survey import Unmatched
+from triggers.file_scan.state.handled import Removals
+from triggers.file_scan.state.scan_state import ScanState, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of
 from triggers.hosting import SharedPollTrigger
 
@@ -88,9 +87,8 @@ class NewFiles(
         self._matcher = options.matcher
         self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
-        self._removals = Removals()
-        self._keys = FolderKeys(partition=options.partition)
-        self._events = FileEvents(options, self._keys, self._is_last)
+        self._removals = None if options.clean_source is None else Removals()
+        self._events = FileEvents(options)
 
     @abstractmethod
     async def content_of(self, version: FileVersion, most: int) -> bytes | None:
@@ -99,6 +97,10 @@ class NewFiles(
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         """List the source once, in key order, from the first key behind `after` on; at least one page."""
+
+    async def survey(self) -> Finding | None:
+        """Say how much there is, see `Surveys`."""
+        return None
 
     @property
     def interval(self) -> timedelta:
@@ -131,7 +133,7 @@ class NewFiles(
 
     @property
     def findings(self) -> Sequence[Finding]:
-        findings = [*self._unmatched.findings, *self._keys.findings, *self._cleaning]
+        findings = [*self._unmatched.findings, *self._events.findings, *self._cleaning]
         if self._scanner is None or (vanished := self._scanner.state.vanished) is None:
             return findings
         forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
@@ -145,10 +147,9 @@ class NewFiles(
         async with aclosing(self.pages(scanner.cursor)) as pages:
             async for page in pages:
                 step = scanner.advance(page, now=anyio.current_time())
-                listed, now = listed + len(page), anyio.current_time()
-                if page.last is not None and now - logged_at >= SILENCE:
-                    logged_at = now
-                    log.info("watcher.scanning", count=listed, key=page.last)
+                listed += len(page)
+                if page.last is not None:
+                    logged_at = _log_progress(listed, page.last, logged_at)
                 batch = self.batch_of(step, caught_up=page.last is None)
                 if self.most_unnamed is not None:
                     _refuse_many(len(step.versions), batch.rejected, self.most_unnamed)
@@ -157,10 +158,11 @@ class NewFiles(
                     raise SourceCopied(step.copied.sentence(self.context.watcher))
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
-        while copies := scanner.copies.take(MOST_AT_ONCE):
+        while scanner.copies is not None and (copies := scanner.copies.take(MOST_AT_ONCE)):
             yield self.batch_of(scanner.emitted_again(copies, anyio.current_time()), caught_up=True)
-        if ready := scanner.last.ready:
-            async with aclosing(ManifestReader(self.context.manifests, self.content_of).parts(ready)) as parts:
+        if scanner.last is not None:
+            reader = ManifestReader(self.context.manifests, self.content_of)
+            async with aclosing(reader.parts(scanner.last.ready)) as parts:
                 async for part in parts:
                     yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
@@ -257,6 +259,15 @@ class NewFiles(
         return FilesBatch(
             events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
         )
+
+
+def _log_progress(listed: int, key: str, logged_at: float) -> float:
+    """Log how far a long scan has come, unless that was logged just now. Return when it was logged last."""
+    now = anyio.current_time()
+    if now - logged_at < SILENCE:
+        return logged_at
+    log.info("watcher.scanning", count=listed, key=key)
+    return now
 
 
 def names_of(version: FileVersion) -> set[str]:

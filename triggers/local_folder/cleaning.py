@@ -21,7 +21,7 @@ from anyio.to_thread import run_sync
 
 from triggers.cleaning import FoundFile, LoadedFile, Outcome
 from triggers.errors import SourceUnavailable
-from triggers.file_scan.cleaning import FileCleaner
+from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import format_moment
 from triggers.local_folder.copies import (
     NO_LINKS,

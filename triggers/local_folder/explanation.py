@@ -11,8 +11,8 @@ from anyio.to_thread import run_sync
 from triggers.base import StoredPosition
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation, cannot_tell, outside
-from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.options import FileOptions
+from triggers.file_scan.questions.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.local_folder.folder import Identity, clock, file_at, shown_path
 
 

@@ -15,14 +15,13 @@ from pydantic import BaseModel
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
-from triggers.file_scan.copies import CopyRule
-from triggers.file_scan.survey import Survey
+from triggers.file_scan.questions.survey import Survey
+from triggers.file_scan.rules.copies import CopyRule
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage
 from triggers.local_folder.cleaning import FolderCleaner
-from triggers.local_folder.content import content_of
 from triggers.local_folder.explanation import explain_local_file
-from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked
+from triggers.local_folder.folder import FolderFile, FolderListing, clock, content_of, list_files, walked
 from triggers.local_folder.options import FileNewFilesOptions as FileNewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 

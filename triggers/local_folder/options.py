@@ -10,8 +10,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.explanations import Explanation
-from triggers.file_scan.clean_source import CleanSource
-from triggers.file_scan.options import FileOptions
+from triggers.file_scan.options import CleanSource, FileOptions
 from triggers.local_folder.explanation import named
 from triggers.local_folder.folder import Identity
 from triggers.options import Duration

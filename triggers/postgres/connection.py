@@ -28,9 +28,9 @@ from triggers.postgres.server.address import PostgresAddress
 from triggers.postgres.server.functions import FunctionRights
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.notifications import Notifications
-from triggers.postgres.server.opener import SessionOpener
 from triggers.postgres.server.probes import Probes
 from triggers.postgres.server.session import LONGEST, Lane, Session
+from triggers.shared.postgres.opener import SessionOpener
 
 SessionT = TypeVar("SessionT", bound=Session)
 
@@ -131,7 +131,7 @@ class PostgresClient:
         return len({*self._sessions, *self._own}) + 1
 
     def own(self, kind: type[SessionT]) -> SessionT:
-        """Return a session for one watcher in mode `log`, which holds it for as long as a transaction is large. The watcher closes it."""
+        """Return a session for one watcher alone, which may hold it for as long as it wants. The watcher closes it."""
         session = kind(self.patient.connect)
         self._own.add(session)
         return session

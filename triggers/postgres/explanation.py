@@ -19,11 +19,12 @@ from triggers.postgres.by_update.window import (
     VersionWindow,
     moment_text,
 )
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import key_of_values, primary_key_as_json, quoted, row_of_key
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.sql import key_of_values, row_of_key
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import primary_key_as_json, quoted
+from triggers.shared.postgres.values import SMALLEST_ID, parse_all
 
 
 def key_of(item: str, columns: tuple[str, ...]) -> Mapping[str, Any] | Explanation:
@@ -123,7 +124,7 @@ async def _explain_key(table: WatchedTable, item: str, position: StoredPosition 
     key = key_of(item, tuple(facts.primary_key))
     if isinstance(key, Explanation):
         return key
-    column, zone = quoted(options.column), options.time_zone
+    column, zone = quoted(options.column), options.by_update.time_zone
     key_as_json = primary_key_as_json(facts.primary_key, facts.types)
     moment = f"{column}::timestamptz" if zone is None else f"({column} AT TIME ZONE '{zone}')"
     sql = row_of_key(

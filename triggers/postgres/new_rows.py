@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import anyio
 from pydantic import BaseModel
@@ -33,17 +32,17 @@ from triggers.postgres.by_id.reader import RowsByIdReader
 from triggers.postgres.by_update.reader import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.explanation import explain_row
-from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.reading.alarms import describe_what_is_open
 from triggers.postgres.reading.reader import Reader, resumed
-from triggers.postgres.server.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.server.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.server.probes import Probes
-from triggers.postgres.sql import TableName
-from triggers.postgres.table.examination import Examiner
+from triggers.postgres.table.examination import has_errors
+from triggers.postgres.table.row_examination import RowExaminer
 from triggers.postgres.table.survey import survey
 from triggers.postgres.table.watched_table import Altered
+from triggers.shared.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.shared.postgres.sql import table_of_uri
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: the rows that exist when the watcher continues count as handled."""
@@ -53,7 +52,6 @@ MOST_EXAMINATIONS: Final = 5
 
 ReadT = TypeVar("ReadT")
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
-"""The readers of rows. Mode `log` has none: it reads changes."""
 
 
 class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
@@ -75,10 +73,8 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
-        self._log = LogReader(options, client, context) if options.mode == "log" else None
-        self._mode = _READERS.get(options.mode, RowsByIdReader)
-        trial = self._mode.trial if self._log is None else self._log.trial
-        self._examiner = Examiner(options, client, context, trial, None if self._log is None else self._log.check)
+        self._mode = _READERS[options.mode]
+        self._examiner = RowExaminer(options, client, context, self._mode.trial)
         self._reader: Reader[Any] | None = None
         self._shared_rest = SharedRest(client.probes, options.interval, self.wake)
         self._is_parked = False
@@ -87,11 +83,8 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
         """Return the table that `postgres://host/database/schema/table` names, each part percent-encoded."""
-        uri = urlsplit(asset_uri)
-        match uri.path.split("/"):
-            case [_, _, schema, table] if uri.scheme == "postgres":
-                return {"table": str(TableName(schema=unquote(schema), name=unquote(table)))}
-        return {}
+        table = table_of_uri(asset_uri)
+        return {} if table is None else {"table": str(table)}
 
     @classmethod
     def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
@@ -108,15 +101,14 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
 
     @property
     def findings(self) -> Sequence[Finding]:
-        of_log = () if self._log is None else self._log.findings
         of_reader = () if self._reader is None else self._reader.findings()
         of_listening = self.client.notifications.findings if self.options.listen else ()
-        return [*self._examiner.warnings, *of_log, *of_reader, *of_listening]
+        return [*self._examiner.warnings, *of_reader, *of_listening]
 
     async def check(self) -> list[Finding]:
         findings = await self._examiner.check(self.examine_every)
-        if self.context.dry_run and all(finding.level != "error" for finding in findings):
-            findings.append(await survey(self._examiner.table))  # for people who check or preview
+        if self.context.dry_run and not has_errors(findings):
+            findings.append(await survey(self._examiner.table, self.options.where))  # for people who check or preview
         return findings
 
     def source_identity(self) -> JsonObject:
@@ -126,8 +118,6 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
         return self._examiner.recognizes(stored)
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
-        if self._log is not None:
-            return self.options.name_item(item)
         refuse_errors(await self.check())
         return await explain_row(self._examiner.table, item, position)
 
@@ -143,8 +133,6 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
         finally:
             if not self._is_parked:
                 self._shared_rest.leave()
-            if self._log is not None:
-                await self._log.close()
 
     def join_shared_poll(self) -> float | None:
         if self._reader is None or self.context.is_alone or self.interval < self.probed_from:
@@ -178,12 +166,7 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
     def looked_at(self) -> float | None:
         return self._shared_rest.looked_at
 
-    def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        if self._log is None:
-            return self._poll_rows(position)
-        return self._log.poll(partial(self._examiner.current, self.check_again_every, self.examine_every), position)
-
-    async def _poll_rows(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         async def examine() -> None:
             """Examine the table and continue with it. Raises if detection is no longer exact."""
             table = await self._examiner.check_again(self.examine_every)
@@ -217,8 +200,6 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         """Return the position at `start`, at `now`, at an id (exclusive) in mode `id`, or at a time in mode `updated_at`."""
         place = place_of_rewind(to, self.options.mode)
-        if self._log is not None:
-            return self._log.rewound(position)
         if place == "now":
             return Position(
                 watermark={"up_to": None, "rewound_to": "now"}, state=BEGIN_NOW, rows=RowChanges(clear=True)
@@ -228,7 +209,7 @@ class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions,
         return replace(reader.progress.position(), rows=RowChanges(clear=True))
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
-        return self._log is None and kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
+        return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
 
 
 async def _unaltered(examine: Callable[[], Awaitable[None]], table: str, read: Callable[[], Awaitable[ReadT]]) -> ReadT:

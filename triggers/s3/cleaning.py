@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from triggers.base import Finding
 from triggers.cleaning import FoundFile, LoadedFile, Outcome
 from triggers.errors import TriggerError
-from triggers.file_scan.cleaning import FileCleaner
+from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import SECOND, moment_of, parse_moment
 from triggers.s3.failures import S3Refused
 from triggers.s3.objects import S3Object, Selection

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, cannot_tell, outside
-from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.options import FileOptions
+from triggers.file_scan.questions.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.versions import NOT_SELECTED
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
 

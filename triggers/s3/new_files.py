@@ -15,21 +15,21 @@ from pydantic import BaseModel
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
-from triggers.file_scan.copies import CopyRule
+from triggers.file_scan.rules.copies import CopyRule
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
-from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of
-from triggers.s3.checks import listing_check, uploads_check
+from triggers.file_scan.versions import SECOND, FileVersion, Moment, ScanPage, length_of
+from triggers.s3.checks import listing_check, survey, uploads_check
 from triggers.s3.cleaning import ObjectCleaner, cleaning_check
-from triggers.s3.clock import ClockReading
-from triggers.s3.content import content_of
+from triggers.s3.clock import ClockReading, moment_of_date
 from triggers.s3.explanation import SCHEMES, explain_object
-from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
+from triggers.s3.failures import S3Refused
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection, bare_etag
 from triggers.s3.options import S3NewFilesOptions as S3NewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.shared import DatedPage
-from triggers.s3.survey import survey
+from triggers.shared.manifests import BadManifest
 
 if TYPE_CHECKING:
     from triggers.s3.listing import S3Client
@@ -43,6 +43,8 @@ _NO_ETAGS: Final = Finding.warning(
 )
 
 
+_GONE: Final = "NoSuchKey"
+_ARCHIVED: Final = "InvalidObjectState"
 _SHARE_OF_SHARED_POLLS: Final = 0.2
 """The share of `poll_timeout` that a shared poll may take before each watcher polls by itself."""
 _DOUBT: Final = (
@@ -129,7 +131,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
 
     async def content_of(self, version: FileVersion, most: int) -> bytes | None:
         assert isinstance(version, S3Object)  # noqa: S101 - `pages` lists no others
-        return await content_of(self.client, version, most)
+        return await _content_of(self.client, version, most)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
@@ -145,18 +147,20 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         """Look up the keys of hints, also between two pages, and scan when a scan is due."""
         scanner, self._has_scanned = self.scanner_from(position), False
-        async with aclosing(self._hinted(scanner)) as hinted:
-            async for batch in hinted:
-                yield batch
+        if self._queue is not None:
+            async with aclosing(self._hinted(self._queue, scanner)) as hinted:
+                async for batch in hinted:
+                    yield batch
         if not self._due:
             return
         self._due = False
         async with aclosing(super().poll(position)) as scan:
             async for batch in scan:
                 yield batch
-                async with aclosing(self._hinted(scanner)) as hinted:
-                    async for more in hinted:
-                        yield more
+                if self._queue is not None:
+                    async with aclosing(self._hinted(self._queue, scanner)) as hinted:
+                        async for more in hinted:
+                            yield more
         self._scan_at, self._has_scanned = anyio.current_time() + self.seconds_between_polls(), True
 
     async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -227,14 +231,14 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
         self._due = True
         super().wake()
 
-    async def _hinted(self, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
+    async def _hinted(self, queue: Queue, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
         """Yield at most one batch; its messages are deleted once it is committed."""
-        if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
+        if not scanner.takes_hints or not (messages := queue.take()):
             return
         batch = await self._look_up(_named_keys(messages, self._selection, since=scanner.up_to), scanner)
         if batch is not None:
             yield batch
-        await self._queue.done(messages)
+        await queue.done(messages)
 
     async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
@@ -256,3 +260,25 @@ def _named_keys(messages: Sequence[QueueMessage], selection: Selection, *, since
     """
     recent = (message for message in messages if since is None or message.sent >= since)
     return {key for message in recent for key in message.keys if selection.may_want(key)}
+
+
+async def _content_of(client: S3Client, listed: S3Object, most: int) -> bytes | None:
+    """Return the content of a listed object, or `most` + 1 bytes of a larger one. None: it is another version now, or gone.
+
+    The response has to have the ETag that was listed; where the server lists none, the size and LastModified. Raises what
+    `S3Client.read` raises, and `BadManifest` for an archived object.
+    """
+    try:
+        headers, content = await client.read(listed.bucket, listed.key, most)
+    except S3Refused as error:
+        if error.failure.code == _GONE:
+            return None
+        if error.failure.code == _ARCHIVED:
+            raise BadManifest("it is archived, and S3 does not give its content") from error
+        raise
+    if listed.etag:
+        is_listed = bare_etag(headers.get("ETag", "").encode()) == listed.etag
+    else:
+        modified = moment_of_date(headers.get("Last-Modified"))
+        is_listed = len(content) == listed.size and modified == listed.modified // SECOND * SECOND
+    return content if is_listed else None

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from config.models import Configuration
     from config.models.settings import Settings
+    from triggers.changes.options import ChangesOptions
     from triggers.postgres.connection import PostgresConnection
-    from triggers.postgres.options import NewRowsOptions
+    from triggers.postgres.table_options import TableOptions
     from watcher.operations.cleanup import CleanupProgress
 
 db = group("db", "The metadata database.")
@@ -61,10 +62,11 @@ async def _check(settings: Settings) -> list[str]:
     from store.database import feature_schemas, migrations  # noqa: PLC0415  see watcher.cli
     from watcher import assembly  # noqa: PLC0415
     from watcher.host.database_address import connections_to_database  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
 
     async with connections_to_database(settings) as database:
         await migrations.check(database)
-        return [*await feature_schemas.check(database, assembly.upgrades(assembly.features()))]
+        return [*await feature_schemas.check(database, assembly.upgrades(installed(settings.features).features))]
 
 
 @local_command(spark, "archive")
@@ -115,6 +117,7 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
     from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
     directory = logs_directory(settings)
@@ -124,7 +127,7 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        limits, brought = CleanupLimits.of(settings, batch_size), assembly.features()
+        limits, brought = CleanupLimits.of(settings, batch_size), installed(settings.features).features
         kept, chores = assembly.kept_events(brought), assembly.chores(brought)
         cleaner = Cleaner(database, backend, settings.home, directory, limits, kept, chores)
         if dry_run:
@@ -186,25 +189,27 @@ def install_notify(
 @local_command(pg, "install-publication")
 def install_publication(
     show: Show,
-    name: Annotated[str, typer.Argument(help="A watcher with `mode: log`.")],
+    name: Annotated[str, typer.Argument(help="A watcher of postgres.changes.")],
     apply: Annotated[bool, typer.Option("--apply", help="Run it, with the watcher's own connection.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Print the publication from which a watcher in mode `log` reads, once the table's replica identity is right for it.
+    """Print the publication from which a watcher of changes reads, once the table's replica identity is right for it.
 
     Pipe it into psql as the table's owner, or --apply it.
     """
+    from triggers.changes.options import ChangesOptions  # noqa: PLC0415  see watcher.cli
+
     connection, options = _watched_table(load_configuration(config), name)
-    if options.mode != "log":
+    if not isinstance(options, ChangesOptions):
         raise CommandFailed(f"{name} has mode: {options.mode}, which needs no publication", ExitCode.USAGE)
     script = anyio.run(_publication, connection, options, apply)
     done = {"table": options.table, "publication": options.publication_name, "sql": script, "applied": apply}
     show(done, lambda: f"{options.publication_name} publishes {options.table}" if apply else script.rstrip())
 
 
-async def _publication(connection: PostgresConnection, options: NewRowsOptions, apply: bool) -> str:
+async def _publication(connection: PostgresConnection, options: ChangesOptions, apply: bool) -> str:
+    from triggers.changes.publication import definition, install  # noqa: PLC0415
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.log.publication import definition, install  # noqa: PLC0415
 
     try:
         script = await definition(connection, options)
@@ -218,13 +223,13 @@ async def _publication(connection: PostgresConnection, options: NewRowsOptions, 
 @local_command(pg, "drop-slot")
 def drop_slot(
     show: Show,
-    name: Annotated[str, typer.Argument(help="A watcher that was in mode `log` and is not configured any more.")],
+    name: Annotated[str, typer.Argument(help="A watcher of postgres.changes that is not configured any more.")],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Drop the replication slot that a removed watcher left behind, so that its server need not keep WAL for it."""
     configuration = load_configuration(config)
     watcher = configuration.watchers.get(name)
-    if watcher is not None and getattr(watcher.options, "mode", None) == "log":
+    if watcher is not None and watcher.facts.has_slot:
         remedy = "take it out of the configuration first; `watcher rewind` makes a lost slot again"
         raise CommandFailed(f"{name} is configured and reads from its slot; {remedy}", ExitCode.USAGE)
     slot, dropped_from = anyio.run(_drop_slot, configuration, name)
@@ -235,10 +240,10 @@ def drop_slot(
 
 
 async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list[str]]:
+    from triggers.changes.publication import drop_slot  # noqa: PLC0415
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.log.publication import drop_slot  # noqa: PLC0415
     from watcher.cli.database import opened_database  # noqa: PLC0415
-    from watcher.configuration.left_slots import servers_with, slots_of  # noqa: PLC0415
+    from watcher.features.changes.left_slots import servers_with, slots_of  # noqa: PLC0415
 
     async with opened_database(configuration.settings) as database, database.reading() as connection:
         slots = await slots_of(connection, [name])
@@ -253,18 +258,19 @@ async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list
     return slot, [*servers]
 
 
-def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, NewRowsOptions]:
-    from triggers.postgres.options import NewRowsOptions  # noqa: PLC0415  see watcher.cli
+def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, TableOptions]:
+    from triggers.postgres.table_options import TableOptions  # noqa: PLC0415  see watcher.cli
 
     watcher = configuration.watchers.get(name)
     if watcher is None:
         raise CommandFailed(str(no_watcher(name)), ExitCode.NOT_FOUND)
-    if not isinstance(watcher.options, NewRowsOptions) or watcher.connection is None:
-        raise CommandFailed(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", ExitCode.USAGE)
+    if not isinstance(watcher.options, TableOptions) or watcher.connection is None:
+        remedy = "name a watcher of postgres.new_rows or postgres.changes"
+        raise CommandFailed(f"{name} watches no PostgreSQL table; {remedy}", ExitCode.USAGE)
     return cast("PostgresConnection", configuration.connections[watcher.connection]), watcher.options
 
 
-async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> None:
+async def _apply(connection: PostgresConnection, options: TableOptions) -> None:
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
     from triggers.postgres.server.notifications import install  # noqa: PLC0415
 

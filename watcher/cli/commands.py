@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,11 +38,22 @@ _Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="T
 _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
 
 
+def configuration_file(words: Sequence[str]) -> Path:
+    """Return the file that the words of a command line name, or else the environment, or the default."""
+    for option, value in pairwise([*words, ""]):
+        if option in {"-c", "--config"}:
+            return Path(value)
+        if option.startswith("--config="):
+            return Path(option.partition("=")[2])
+    return Path(os.environ.get("WATCHER_CONFIG") or DEFAULT_CONFIG)
+
+
 def load_settings(path: Path) -> Settings:
     """Read and check only the settings. Raises `ConfigurationInvalid`."""
     from config.reading.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
+    from watcher.installed import known_settings  # noqa: PLC0415
 
-    return load_settings(path, os.environ)
+    return load_settings(path, os.environ, known_settings)
 
 
 def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
@@ -50,12 +62,9 @@ def load_configuration(path: Path, *, with_files: bool = False, fork_server: For
     `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Raises
     `ConfigurationInvalid`.
     """
-    from config.reading.loader import load  # noqa: PLC0415  see watcher.cli
-    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
-    from watcher.triggerer.isolation.inquiries import Inquirer  # noqa: PLC0415
+    from watcher.features.isolation.asked_classes import load_with_plugins  # noqa: PLC0415  see watcher.cli
 
-    with Inquirer(fork_server) as inquirer:
-        return load(path, vocabulary(inquirer), os.environ, with_files=with_files)
+    return load_with_plugins(path, with_files=with_files, fork_server=fork_server)
 
 
 def group(name: str, about: str) -> typer.Typer:

@@ -157,8 +157,12 @@ def check(
         show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
     from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
+    from watcher.features.isolation.opening import open_isolation  # noqa: PLC0415
+    from watcher.installed import installed, resolve  # noqa: PLC0415
 
-    findings = anyio.run(all_findings, configuration)
+    features = installed(configuration.settings.features).configured(configuration.settings)
+    checks = [resolve(path) for path in features.paths("checks").values()]
+    findings = anyio.run(all_findings, configuration, checks, open_isolation)
     show(findings, lambda: verdicts(findings, configuration.watchers, configuration.jobs, details=details))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(ExitCode.CHECK_FAILED)

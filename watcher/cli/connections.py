@@ -12,15 +12,20 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
+from store.detection import cleanings
 from watcher import assembly
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
-from watcher.configuration.sources import control, open_sources
+from watcher.configuration.declarations import planners
+from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.opening import open_isolation
 from watcher.host import logs
 from watcher.host.home import make_home
 from watcher.host.machine import account
 from watcher.host.metadata import logs_directory, open_backend
+from watcher.installed import installed
 from watcher.serving.api import create_app
 from watcher.serving.api.context import (
     ApiContext,
@@ -31,9 +36,9 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
+from watcher.triggerer.control import Control
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 
@@ -45,9 +50,9 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     make_home(settings.home)
     with Inquirer(patience=DESCRIBED_WITHIN) as inquirer:
         inquirer.prepare(settings.plugins_dir, configuration.environment)
-        async with opened_database(settings) as database, open_sources(configuration) as clients:
-            context = await _context(configuration, database, clients, Descriptions(inquirer))
-            transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
+        async with opened_database(settings) as database, open_sources(configuration, open_isolation) as clients:
+            context = await _context(configuration, database, clients, Descriptions(AskedClasses(inquirer)))
+            transport = httpx.ASGITransport(create_app(context, context.features), raise_app_exceptions=False)
             with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
                 async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
                     yield ApiClient(client, logs_here=directory)
@@ -56,15 +61,23 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
 async def _context(
     configuration: Configuration, database: Database, clients: Clients, descriptions: Descriptions
 ) -> ApiContext:
-    settings, features = configuration.settings, assembly.features()
+    settings, features = configuration.settings, installed(configuration.settings.features)
     async with database.reading() as connection:
         asset_ids = await assets.ids_by_name(connection)
+    control = Control(  # the next daemon notices what moved, and makes the copies of watermarks
+        database=database,
+        hosted=hosted(configuration, defaultdict(int, asset_ids)),
+        clients=clients,
+        tables=assembly.tables(features.features),
+        poll_timeout=settings.triggerer.poll_timeout,
+        count_cleaned=cleanings.removed_since,
+    )
     return ApiContext(
         database=database,
         entries=open_backend(settings, database).entries(database),
         logs_directory=logs_directory(settings),
         hint=lambda _hint: None,  # no part of a daemon sleeps here
-        hooks=assembly.event_hooks(features),
+        hooks=assembly.event_hooks(features.features),
         sign_in=SignIn(
             secrets=[secrets.token_bytes(64)], auth="none", anonymous=account(), site=Site(hosts={"in-this-process"})
         ),
@@ -74,12 +87,11 @@ async def _context(
             event_retention_days=settings.store.event_retention_days,
             run_retention_days=settings.store.run_retention_days,
         ),
-        reconciliations=Reconciliations(folder=settings.home),
+        home=settings.home,
+        features=features,
+        planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
-        watchers=WatcherControl(
-            control=control(configuration, defaultdict(int, asset_ids), database, clients, assembly.tables(features)),
-            descriptions=descriptions,
-        ),
+        watchers=WatcherControl(control=control, descriptions=descriptions),
         jobs=JobSupport(clear_on_success=settings.store.clear_on_success),
     )

@@ -12,6 +12,7 @@ from store.processes.file_locks import is_held
 from watcher import assembly
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import lock_path, make_home
+from watcher.installed import installed
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
@@ -27,7 +28,7 @@ async def opened_database(settings: Settings, *, upgrade: bool = False) -> Async
     async with connections_to_database(settings) as database:
         if upgrade or (embedded and not is_held(lock_path(settings.home))):
             await migrations.upgrade(database)
-            if upgrades := assembly.upgrades(assembly.features()):
+            if upgrades := assembly.upgrades(installed(settings.features).features):
                 from store.database import feature_schemas  # noqa: PLC0415  it knows all tables
 
                 await feature_schemas.upgrade(database, upgrades)

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from config.errors import ConfigurationInvalid
 from store.errors import StoreError
 from watcher.cli.plain_text import harmless_lines
-from watcher.errors import PartEnded, StartRefused
+from watcher.errors import ServiceEnded, StartRefused
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, or the daemon cannot be reached; 2 wrong words or a wrong configuration; "
@@ -52,7 +52,7 @@ class Commands(TyperGroup):
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except CommandFailed as error:
             failure = error
-        except (ConfigurationInvalid, StoreError, StartRefused, PartEnded) as error:
+        except (ConfigurationInvalid, StoreError, StartRefused, ServiceEnded) as error:
             failure = CommandFailed(
                 str(error), ExitCode.USAGE if isinstance(error, ConfigurationInvalid) else ExitCode.FAILED
             )

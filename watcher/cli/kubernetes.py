@@ -12,16 +12,19 @@ from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 
 if TYPE_CHECKING:
-    from config.models.kubernetes import KubernetesSettings
+    from config.features.kubernetes.settings import KubernetesSettings
     from config.models.settings import Settings
 
 kubernetes = group("kubernetes", "Drivers that run as pods.")
 
 
 def _settings(settings: Settings) -> KubernetesSettings:
-    if settings.kubernetes is None:
+    from config.features.kubernetes.settings import KubernetesPart  # noqa: PLC0415  see watcher.cli
+
+    kubernetes = settings.part(KubernetesPart).kubernetes
+    if kubernetes is None:
         raise CommandFailed("the configuration has no settings.kubernetes: add it", ExitCode.FAILED)
-    return settings.kubernetes
+    return kubernetes
 
 
 @local_command(kubernetes, "manifest")

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 
 from watcher.cli.failures import EXIT_CODES, Commands
+from watcher.feature import Path
+from watcher.installed import installed, resolve
 
-
-class Part(NamedTuple):
-    """A group of commands: the module of this package that has it, its name there, and the first words of its commands."""
-
-    module: str
-    group: str
-    words: Sequence[str]
-
-
-PARTS: Final = (
-    Part("configuration", "daemon", ("run", "demo", "schema")),
-    Part("init", "top", ("init",)),
-    Part("configuration", "top", ("reload", "check")),
-    Part("watchers", "top", ("pause", "resume", "logs", "poll", "rewind")),
-    Part("status", "top", ("status",)),
-    Part("explain", "top", ("explain",)),
-    Part("pages", "top", ("open", "sign-in-link")),
-    Part("reconcile", "top", ("reconcile",)),
-    Part("replay", "top", ("replay",)),
-    Part("watchers", "watchers", ("watchers",)),
-    Part("watchers", "rejected", ("rejected",)),
-    Part("assets", "assets", ("assets",)),
-    Part("jobs", "jobs", ("jobs",)),
-    Part("runs", "runs", ("runs",)),
-    Part("store", "store", ("store",)),
-    Part("administration", "db", ("db",)),
-    Part("tokens", "token", ("token",)),
-    Part("administration", "spark", ("spark",)),
-    Part("administration", "state_store", ("state-store",)),
-    Part("administration", "pg", ("pg",)),
-    Part("kubernetes", "kubernetes", ("kubernetes",)),
+ORDER: Final = (
+    *("run", "demo", "schema", "init", "reload", "check", "pause", "resume", "logs", "poll", "rewind", "status"),
+    *("explain", "open", "sign-in-link", "reconcile", "replay", "watchers", "rejected", "assets", "jobs", "runs"),
+    *("store", "db", "token", "spark", "state-store", "pg", "kubernetes"),
 )
-"""All parts, in the order in which `watcher --help` shows their commands."""
+"""The order in which `watcher --help` shows the commands; others follow these."""
 
 
 def _version(requested: bool) -> None:
@@ -72,6 +46,31 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     ) -> None:
         """New files and new rows, each exactly once, to PySpark jobs."""
 
-    for part in [part for part in PARTS if words and words[0] in part.words] or PARTS:
-        app.add_typer(vars(import_module(f"watcher.cli.{part.module}"))[part.group])
+    paths = commands(words)
+    chosen = [paths[words[0]]] if words and words[0] in paths else paths.values()
+    for path in dict.fromkeys(chosen):
+        app.add_typer(resolve(path))
     return app
+
+
+def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
+    """Return all commands by their first word, those of the features that come with the daemon among them.
+
+    Those of another distribution's features are there if `words` begin with something else: the configuration that `words` or
+    the environment name is read for them.
+    """
+    paths = dict(installed().words("commands"))
+    if words and not words[0].startswith("-") and words[0] not in paths:
+        paths |= installed(_named_features(words)).words("commands")
+    return {word: paths[word] for word in (*filter(paths.__contains__, ORDER), *sorted(paths.keys() - {*ORDER}))}
+
+
+def _named_features(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that the configuration names; none if it cannot be read, which the command itself reports."""
+    from config.errors import ConfigurationInvalid  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.commands import configuration_file, load_settings  # noqa: PLC0415
+
+    try:
+        return load_settings(configuration_file(words)).features
+    except ConfigurationInvalid:
+        return ()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import anyio
 import typer
 
+from store.fates import Fate
 from watcher.cli.api_client import ApiClient, part_of_path
 from watcher.cli.commands import command
 from watcher.cli.failures import CommandFailed, ExitCode
@@ -47,6 +48,7 @@ async def _reconcile(
 
 
 def _summary(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    differences = {kind: count for kind, count in result["differences"].items() if count}
+    present = {*Fate, "reported_twice"}
+    differences = {kind: count for kind, count in result["differences"].items() if count and kind in present}
     exact = "yes" if result["exact"] else f"no: {result['why_not']}"
     return {**{name: result[name] for name in ("source", "reported", "loaded")}, **differences, "exact": exact}

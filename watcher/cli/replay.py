@@ -21,7 +21,6 @@ _SHOWN = (
     "waiting",
     "running",
     "dropped",
-    "stored_since",
 )
 
 
@@ -62,5 +61,7 @@ def _described(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "replay": answer["replay_id"] or "preview",
         **shown,
+        **{f"forgotten, {fate}": count for fate, count in answer["forgotten"].items() if count},
+        "stored_since": answer["stored_since"],
         "jobs behind": ", ".join(answer["jobs_behind"]) or "none",
     }

@@ -20,13 +20,26 @@ from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Rol
 from store.partition_keys import Completeness
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
-from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
+from watcher.configuration.vocabulary import submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
-from watcher.scheduling.submissions import JobToStart
+from watcher.host.plugins import NotRevealed
+from watcher.installed import installed, resolve
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
-from watcher.triggerer.isolation.inquiries import ForeignConnection
+
+
+def steps() -> Mapping[str, JobStep]:
+    """Return the steps of the installed features, in the order of the list."""
+    return {name: resolve(path) for name, path in installed().paths("step").items()}
+
+
+def planners() -> Planners:
+    """Make the planners of the installed features. The scheduler of a process and its API share them."""
+    return Planners(by_mode={word: resolve(path)() for word, path in installed().words("planners").items()})
+
 
 Declares: TypeAlias = Callable[[Configuration], Applies]
 """Returns what a feature writes of a configuration when that is applied."""
@@ -55,7 +68,7 @@ def declared(configuration: Configuration, features: Mapping[str, Declares]) -> 
                 asset=name,
                 trigger=watcher.trigger,
                 definition=configuration.definitions[watcher.name],
-                further_assets=watcher.further_assets,
+                further_assets=watcher.facts.further_assets,
             )
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
@@ -143,9 +156,8 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
     """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
-    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
-    if configuration.settings.kubernetes is None:
-        names.discard("kubernetes")
+    registered = installed(configuration.settings.features).configured(configuration.settings).submitters()
+    names = {*registered, *(job.spark.submitter for job in configuration.jobs.values())}
     return {name: _submitter(name, workspace) for name in names}
 
 
@@ -170,14 +182,12 @@ def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
 
 def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     """What a connection reveals to jobs, with its secrets. It belongs in the job's private context (0600) only."""
-    if isinstance(connection, ForeignConnection):
-        if connection.fault is not None:
-            raise _not_revealed(name, connection.type, connection.fault)
-        return {"type": connection.type, **connection.revealed}
     native = cast("BaseConnection", connection)  # the vocabulary holds no others
     try:
         revealed = {"type": native.type, **native.reveal_to_jobs()}
         json.dumps(revealed, allow_nan=False)
+    except NotRevealed as error:
+        raise _not_revealed(name, native.type, str(error)) from None
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
         raise _not_revealed(name, native.type, type(error).__name__) from None
     return revealed
@@ -215,7 +225,7 @@ def workspace(
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
         installation=installation,
-        kubernetes=configuration.settings.kubernetes,
+        settings=configuration.settings,
         tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

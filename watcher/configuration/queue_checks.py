@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 
 from config.models import Configuration
 from config.models.schedules import AliasCondition, AssetCondition, Reference, references
-from store.catalog.catchups import StoredEvents
 from store.references import decode, where_id
 from store.runs.queues import CountedQueue
 from triggers.base import Finding
@@ -38,26 +37,6 @@ def queue_findings(
             what = f"{waiting} go with the next run, although the schedule does not wait for them"
             remedy = "delete them from the job's queue if no run should have them"
             findings[queue.dag_id].append(Finding.warning("queue", what, remedy))
-    return findings
-
-
-def catchup_findings(configuration: Configuration, stored: StoredEvents) -> Mapping[str, Sequence[Finding]]:
-    """Return by new job what becomes of the events of its assets that are stored already. Jobs without any have no finding."""
-    findings: dict[str, Sequence[Finding]] = {}
-    for dag_id, job in configuration.jobs.items():
-        if job.schedule is None or dag_id in stored.jobs:
-            continue
-        assets: set[str] = set()
-        for reference in references(job.schedule.condition):
-            is_alias = isinstance(reference, AliasCondition)
-            uris = stored.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri}
-            assets.update(uris)
-        if events := sum(stored.events.get(uri, 0) for uri in assets):
-            gets = "the new job gets them, because of `catchup`" if job.catches_up else "they are never the new job's"
-            what = f"{events} events of its assets are stored already: {gets}"
-            findings[dag_id] = [
-                Finding.info("catchup", what, "" if job.catches_up else "set `catchup: true` to get them")
-            ]
     return findings
 
 

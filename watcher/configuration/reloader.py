@@ -6,7 +6,6 @@ applies it -> the rooms of this process adopt it -> other processes are notified
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -24,7 +23,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from config.errors import ConfigurationInvalid, Problem
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, changes, restart_sentence
-from config.reading.loader import load
 from config.reading.sources import Stamps, folders, stamps
 from store.catalog import assets, catalog_sync
 from store.catalog.catalog_sync import Applied, Declared
@@ -32,14 +30,12 @@ from store.database import Database, configuration_lock
 from store.errors import Conflict
 from store.processes import audit, installation, triggerers
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused, Result
-from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.host.health import Health
 from watcher.host.loops import insist, keep_going
 from watcher.host.metadata import patiently
 from watcher.host.metrics import Metrics
-from watcher.scheduling.submissions import Submissions
-from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.scheduling.tries.submissions import Submissions
 
 CHECK_EVERY: Final = 30.0
 """Seconds between two checks for a configuration that another process has applied: its hint may be lost."""
@@ -97,13 +93,16 @@ async def _lives(connection: AsyncConnection, hash_: str | None) -> bool:
 class Reloader:
     """Replaces the configuration of a process.
 
-    `declare` returns what the database mirrors of a configuration. `prepare` makes what tries are started with, or raises `StartRefused`. `adopt` gives the new configuration to the
+    `load` reads the file as at the start, with the environment of the start, and may block; raises `ConfigurationInvalid`.
+    `declare` returns what the database mirrors of a configuration. `prepare` makes what tries are started with, or raises
+    `StartRefused`. `adopt` gives the new configuration to the
     rooms of this process and must not fail. `announce` notifies other processes.
     """
 
     configuration: Configuration
     database: Database
     lease: timedelta
+    load: Callable[[Path], Configuration]
     declare: Callable[[Configuration], Declared]
     prepare: Callable[[Configuration], Submissions]
     adopt: Callable[[Configuration, ConfigurationChanges, Mapping[str, int], Submissions], Awaitable[None]]
@@ -244,7 +243,7 @@ class Reloader:
     async def _read(self) -> Configuration:
         before = stamps(self.configuration.file, self._secrets)
         try:
-            new = await anyio.to_thread.run_sync(_load, self.configuration.file)
+            new = await anyio.to_thread.run_sync(self.load, self.configuration.file)
         except ConfigurationInvalid as error:
             if error.__cause__ is not None:
                 log.exception("configuration.not_read")
@@ -289,12 +288,6 @@ class Reloader:
     ) -> None:
         await self.adopt(new, changed, defaultdict(int, asset_ids), submissions)
         self.configuration, self._applied_hash, self.is_applied = new, new.hash, True
-
-
-def _load(file: Path) -> Configuration:
-    """Load the file as at the start, with the environment of the start and an inquirer of its own."""
-    with Inquirer() as inquirer:
-        return load(file, vocabulary(inquirer), os.environ)
 
 
 def _problem(configuration: Configuration, path: str, message: str) -> Problem:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -12,80 +13,89 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
-from config.models.settings import AirflowSettings, Settings
-from store.catalog import aliases, catchups
-from store.database import migrations
+from config.models.settings import Settings
+from store.catalog import aliases
+from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError
 from store.runs import queues
-from triggers.base import BaseEventTrigger, Finding
-from triggers.errors import SourceUnavailable
+from triggers.base import Finding
+from triggers.hosting import Surveys
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
-from watcher.configuration.left_slots import slot_findings, slots_of
-from watcher.configuration.queue_checks import catchup_findings, queue_findings
+from watcher.configuration.findings import Check, Findings, judged
+from watcher.configuration.queue_checks import queue_findings
+from watcher.configuration.sources import OpenIsolation, open_sources
 from watcher.configuration.sources import hosted as hosted_watchers
-from watcher.configuration.sources import open_sources
-from watcher.configuration.target_checks import target_findings
 from watcher.host.database_address import connections_to_database, database_url
-from watcher.outbound.airflow.checks import check as airflow_check
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_json, identity_of
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.source_change import what_changed
 
-PATIENCE: Final = 60.0
-"""Seconds for the check of one source."""
 DATABASE_PATIENCE: Final = 3.0
 """Seconds for the metadata database."""
+_UNANSWERED: Final = (OSError, TimeoutError, SQLAlchemyError, StoreError)
+"""What a metadata database raises that does not answer, or is of another release."""
 
 
-async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
-    """Return the findings of every watcher, then of every job, then of Airflow.
+async def all_findings(
+    configuration: Configuration, checks: Sequence[Check], open_isolation: OpenIsolation
+) -> Sequence[dict[str, Any]]:
+    """Return the findings of every watcher, then of every job, then of the rest that the features check.
 
-    Each has `watcher` (null for a `job`; both are null for Airflow), `check`, `level`, `message` and `remedy`.
+    Each has `watcher` (null for a `job`; both are null for the rest), `check`, `level`, `message` and `remedy`.
     """
-    of_watchers: dict[str, Sequence[Finding]] = {}
-    of_jobs: dict[str, list[Finding]] = defaultdict(list)
-    of_airflow: list[Finding] = []
-    stored = await _stored(configuration)
+    of_watchers: defaultdict[str, list[Finding]] = defaultdict(list)
+    of_jobs: defaultdict[str, list[Finding]] = defaultdict(list)
+    of_features: dict[Check, Findings] = {}
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
-    async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
-        check = partial(_of_source, hosted, clients, configuration.settings, stored.positions.get(hosted.name))
+    async def judge_watcher(hosted: Hosted, clients: Clients, identity: str | None) -> None:
+        check = partial(_of_source, hosted, clients, configuration.settings, identity)
         silence = "the source did not answer"
-        of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
+        of_watchers[hosted.name].extend(await judged(check, silence, "check address and network"))
 
     async def judge_job(dag_id: str, job: JobToStart) -> None:
         check = partial(by_name[job.submitter].check, job.application)
         silence = "the submitter did not answer"
-        of_jobs[dag_id].extend(await _judged(check, silence, "check what it starts drivers with"))
-        target = partial(target_findings, configuration, configuration.jobs[dag_id])
-        of_jobs[dag_id].extend(await _judged(target, "the target did not answer", "check its address and the network"))
+        of_jobs[dag_id].extend(await judged(check, silence, "check what it starts drivers with"))
 
-    async def judge_airflow(settings: AirflowSettings) -> None:
-        remedy = "check settings.airflow.base_url, and that the network leads there"
-        of_airflow.extend(await _judged(partial(airflow_check, settings), "Airflow did not answer", remedy))
+    async def judge_feature(check: Check, database: Database | None) -> None:
+        try:
+            of_features[check] = await check(configuration, database)
+        except _UNANSWERED:
+            of_features[check] = Findings()
 
-    async with open_sources(configuration) as clients, anyio.create_task_group() as checks:
-        if configuration.settings.airflow is not None:
-            checks.start_soon(judge_airflow, configuration.settings.airflow)
-        for hosted in hosted_watchers(configuration, defaultdict(int)).values():
-            checks.start_soon(judge_watcher, hosted, clients)
-        for dag_id, job in jobs_to_start(configuration).items():
-            checks.start_soon(judge_job, dag_id, job)
-    left_slots = await slot_findings(configuration, stored.slots)
-    for dag_id, findings in stored.queues.items():
-        of_jobs[dag_id].extend(findings)
+    async with _answering(configuration.settings) as database:
+        stored = await _stored(configuration, database)
+        async with open_sources(configuration, open_isolation) as clients, anyio.create_task_group() as tasks:
+            for check in checks:
+                tasks.start_soon(judge_feature, check, database)
+            for hosted in hosted_watchers(configuration, defaultdict(int)).values():
+                tasks.start_soon(judge_watcher, hosted, clients, stored.positions.get(hosted.name))
+            for dag_id, job in jobs_to_start(configuration).items():
+                tasks.start_soon(judge_job, dag_id, job)
     for name in (name for name in stored.positions if name not in configuration.watchers):
         what = "has a position, and is not configured"
         remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
-        of_watchers[name] = [Finding.warning("position", what, remedy), *left_slots.get(name, ())]
-    judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
+        of_watchers[name].append(Finding.warning("position", what, remedy))
+    in_order = [of_features[check] for check in checks]
+    for found in in_order:
+        _add(of_watchers, found.watchers)
+        _add(of_jobs, found.jobs)
+    _add(of_jobs, stored.queues)
+    by_subject: list[tuple[dict[str, Any], Sequence[Finding]]] = [
         *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
         *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
-        ({"watcher": None, "job": None}, of_airflow),
+        ({"watcher": None, "job": None}, [finding for found in in_order for finding in found.others]),
     ]
-    return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
+    return [{**subject, **asdict(finding)} for subject, findings in by_subject for finding in findings]
+
+
+def _add(findings: defaultdict[str, list[Finding]], more: Mapping[str, Sequence[Finding]]) -> None:
+    for name, of_name in more.items():
+        findings[name].extend(of_name)
 
 
 async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, identity: str | None) -> Sequence[Finding]:
@@ -98,13 +108,14 @@ async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, ident
         findings = await trigger.check()
         if any(finding.level == "error" for finding in findings):
             return findings
-        selected = await trigger.survey()
+        surveys = trigger.ability(Surveys)
+        selected = None if surveys is None else await surveys.survey()
         is_changed = known and identity_json(trigger.source_identity()) != identity
         undecided = await _undecided(trigger, settings) if is_changed else None
     return [*findings, *(each for each in (selected, undecided) if each is not None)]
 
 
-async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) -> Finding | None:
+async def _undecided(trigger: OpenTrigger, settings: Settings) -> Finding | None:
     """Return what people must decide before a watcher goes on with its position; None: nothing."""
     async with connections_to_database(settings) as database, database.reading() as connection:
         loaded = await positions.read(connection, trigger.context.watcher)
@@ -117,44 +128,35 @@ async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) ->
 
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
-    """What the metadata database has: watchers with a position, slots of those not configured, findings about jobs' events."""
+    """What the metadata database has: the source identities of positions by watcher, and findings about jobs' events."""
 
     positions: Mapping[str, str] = field(default_factory=dict)
-    """The source identities of the watchers that have a position, by name."""
-    slots: Mapping[str, str] = field(default_factory=dict)
     queues: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
 
-async def _stored(configuration: Configuration) -> _Stored:
-    """Read the metadata database, if it answers and has this program's schema."""
-    settings = configuration.settings
+@asynccontextmanager
+async def _answering(settings: Settings) -> AsyncIterator[Database | None]:
+    """Open the metadata database; None if it does not answer, or has not this program's schema."""
     url = database_url(settings)
     if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
-        return _Stored()
-    try:
-        async with connections_to_database(settings) as database:
+        yield None
+        return
+    async with connections_to_database(settings) as database:
+        try:
             await migrations.check(database, DATABASE_PATIENCE)
-            async with database.reading(DATABASE_PATIENCE) as connection:
-                queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
-                earlier = catchup_findings(configuration, await catchups.stored(connection))
-                known = await positions.identities(connection)
-                slots = await slots_of(connection, [name for name in known if name not in configuration.watchers])
-    except (OSError, TimeoutError, SQLAlchemyError, StoreError):
+        except _UNANSWERED:
+            yield None
+        else:
+            yield database
+
+
+async def _stored(configuration: Configuration, database: Database | None) -> _Stored:
+    if database is None:
         return _Stored()
-    left = queue_findings(configuration, queued, resolved)
-    return _Stored(positions=known, slots=slots, queues={**earlier, **left})
-
-
-async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:
-    """Run a check. Anything that goes wrong becomes a finding, because a plug-in may raise anything."""
     try:
-        with anyio.fail_after(PATIENCE):
-            return await check()
-    except TimeoutError:
-        return [Finding.error("connect", f"{silence} within {PATIENCE:g} s", remedy)]
-    except SourceUnavailable as error:
-        has_remedy = "; " in str(error)
-        remedy = "" if has_remedy else "check the connection's address, and that the network leads there"
-        return [Finding.error("connect", str(error), remedy)]
-    except Exception as error:  # noqa: BLE001
-        return [Finding.error("connect", str(error) or type(error).__name__, "")]
+        async with database.reading(DATABASE_PATIENCE) as connection:
+            queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
+            known = await positions.identities(connection)
+    except _UNANSWERED:
+        return _Stored()
+    return _Stored(positions=known, queues=queue_findings(configuration, queued, resolved))

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any
-
-from sqlalchemy import Table
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias, cast
 
 from config.models import Configuration, WatcherConfig
-from store.database import Database
-from triggers.base import BaseEventTrigger
+from config.vocabulary import UnimportedOptions
 from watcher.configuration.vocabulary import TRIGGERS, connection_path, trigger_class, trigger_path
-from watcher.triggerer.clients import NO_ASSETS, Clients, Hosted, open_clients
-from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.batch_frames import BatchLimits
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.inquiries import ForeignOptions
-from watcher.triggerer.isolation.trigger import ForeignTrigger
+from watcher.triggerer.clients import (
+    NO_ASSETS,
+    Clients,
+    ForeignTrigger,
+    Hosted,
+    ImportedTrigger,
+    Isolation,
+    TriggerHost,
+    open_clients,
+)
+from watcher.triggerer.limits import BatchLimits
+
+OpenIsolation: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[Isolation]]
+"""Opens what runs triggers in processes of their own, as this configuration wants it."""
 
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
     """Return the configured watchers as the triggerer hosts them, by name."""
-    limits = _limits(configuration)
+    limits = batch_limits(configuration)
     return {
         watcher.name: Hosted(
             name=watcher.name,
@@ -31,12 +36,13 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             trigger=_trigger(watcher, configuration),
             options=watcher.options,
             connection=watcher.connection,
+            facts=watcher.facts,
             limits=limits,
             divides=watcher.trigger in TRIGGERS,
             definition=configuration.definitions[watcher.name],
             pause_after=watcher.pause_after_failures,
             manifests=watcher.manifests,
-            further_assets={each: asset_ids[each] for each in watcher.further_assets} or NO_ASSETS,
+            further_assets={each: asset_ids[each] for each in watcher.facts.further_assets} or NO_ASSETS,
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()
@@ -49,56 +55,33 @@ def kept(before: Mapping[str, Hosted], after: Mapping[str, Hosted], changed: Col
     return {name: before[name] if name in same and name not in changed else each for name, each in after.items()}
 
 
-def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseEventTrigger[Any, Any]] | ForeignTrigger:
-    if not isinstance(watcher.options, ForeignOptions):
-        return trigger_class(watcher.trigger)
+def _trigger(watcher: WatcherConfig, configuration: Configuration) -> TriggerHost:
+    if watcher.isolation == "none":
+        return ImportedTrigger(trigger_class(watcher.trigger))
     connection = None
     if watcher.connection is not None:
         given = configuration.given_connections[watcher.connection]
         connection = {"class": connection_path(given["type"]), "options": given}
+    options = cast("UnimportedOptions", watcher.options)  # the vocabulary makes no others for a process of its own
     return ForeignTrigger(
         path=trigger_path(watcher.trigger),
-        options=watcher.options.given,
+        options=options.given,
         connection=connection,
         folder=configuration.folder,
-        format=watcher.options.format,
+        format=options.format,
     )
 
 
-def child_settings(configuration: Configuration) -> ChildSettings:
-    """Return what each trigger in a process of its own may use."""
-    settings = configuration.settings.triggerer
-    return ChildSettings(
-        memory_mb=settings.isolation.memory_mb,
-        limits=_limits(configuration),
-        plugins=configuration.settings.plugins_dir,
-        log_level=configuration.settings.logs.level,
-        poll_timeout=settings.poll_timeout,
-    )
-
-
-def _limits(configuration: Configuration) -> BatchLimits:
+def batch_limits(configuration: Configuration) -> BatchLimits:
     batch = configuration.settings.triggerer.batch
     return BatchLimits(max_events=batch.max_events, max_bytes=batch.max_bytes)
 
 
-def open_sources(configuration: Configuration) -> AbstractAsyncContextManager[Clients]:
+@asynccontextmanager
+async def open_sources(configuration: Configuration, open_isolation: OpenIsolation) -> AsyncIterator[Clients]:
     """Open the clients by which a command without a daemon reaches the sources."""
-    return open_clients(configuration.connections, child_settings(configuration), configuration.environment)
-
-
-def control(
-    configuration: Configuration,
-    asset_ids: Mapping[str, int],
-    database: Database,
-    clients: Clients,
-    tables: Sequence[Table],
-) -> Control:
-    """Return what moves positions without a daemon. The next daemon notices, and makes the copies of watermarks."""
-    return Control(
-        database=database,
-        hosted=hosted(configuration, asset_ids),
-        clients=clients,
-        tables=tables,
-        poll_timeout=configuration.settings.triggerer.poll_timeout,
-    )
+    async with (
+        open_isolation(configuration) as isolation,
+        open_clients(configuration.connections, isolation) as clients,
+    ):
+        yield clients

@@ -7,60 +7,72 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from config.errors import UnknownClass
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.names import Isolation
+from config.vocabulary import ForeignModel, Spelling, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
-from watcher.host.plugins import WatermarkDescription, add_to_import_path, check_options, plugin_class
+from triggers.options import facts_of
+from watcher.host.plugins import NO_ISOLATION, WatermarkDescription, add_to_import_path, check_options, plugin_class
+from watcher.installed import installed, known_settings
 from watcher.submit.base import Submitter
-from watcher.triggerer.isolation.inquiries import ForeignModelOf, Inquirer
 
 if TYPE_CHECKING:
     from store.catalog.watchers import WatcherRow
 
-TRIGGERS: Final[Mapping[str, str]] = {
-    "s3.new_files": "triggers.s3.new_files.S3NewFiles",
-    "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
-    "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
-}
+TRIGGERS: Final = installed().words("triggers")
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
-CONNECTIONS: Final[Mapping[str, str]] = {
-    "s3": "triggers.s3.connection.S3Connection",
-    "postgres": "triggers.postgres.connection.PostgresConnection",
-    "iceberg": "triggers.iceberg.IcebergConnection",
-}
-SUBMITTERS: Final[Mapping[str, str]] = {
-    "spark-submit": "watcher.submit.spark_submit.SparkSubmit",
-    "kubernetes": "watcher.submit.kubernetes.submitter.KubernetesPods",
-}
+SPELLINGS: Final = {name: Spelling(**vars(other)) for name, other in installed().words("spellings").items()}
+"""Other ways to write a trigger, by the name that is written."""
+CONNECTIONS: Final = installed().words("connections")
+SUBMITTERS: Final = installed().submitters()
 ValueT = TypeVar("ValueT")
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
 
-def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
+class ForeignClasses(Protocol):
+    """Answers for classes of third parties, which this process does not import. It may block."""
+
+    def prepare(self, plugins: Path, hidden: frozenset[str]) -> None:
+        """Set where plug-ins are, and the variables of the environment that they do not see."""
+
+    def trigger(self, path: str, registered: Sequence[str]) -> TriggerKind:
+        """Return what the YAML of a watcher with this class must hold. Raises `UnknownClass`; `registered` may be meant."""
+
+    def connection(self, name: str, registered: Sequence[str]) -> ForeignModel:
+        """Return the model of a connection. Raises `UnknownClass`."""
+
+    def describe(self, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
+        """Describe a watermark, see `BaseEventTrigger.describe`. Raises `UnknownClass`."""
+
+
+def vocabulary(foreign: ForeignClasses | None = None) -> Vocabulary:
     """Return the registered names. A dotted path means a class on `plugins_dir`, or an installed one.
 
-    Triggers and connections of third parties are not imported: the inquirer asks child processes about them.
+    Triggers and connections of third parties are not imported: `foreign` answers for them. Without it, triggers in processes of
+    their own are refused, and connections of third parties are imported.
     """
-    asked = inquirer or Inquirer()
 
     def add_plugins(folder: Path, hidden: frozenset[str] = frozenset()) -> None:
         add_to_import_path(folder)  # for store backends and submitters
-        asked.prepare(folder, hidden)
+        if foreign is not None:
+            foreign.prepare(folder, hidden)
 
     return Vocabulary(
-        trigger=lambda name, isolation: _kind_of(name, isolation, asked),
+        trigger=lambda name, isolation: _kind_of(name, isolation, foreign),
         triggers=_Registered(TRIGGERS, lambda name: _kind(trigger_class(name))),
-        connection=lambda name: _connection_model(name, asked),
+        connection=lambda name: _connection_model(name, foreign),
         connections=_Registered(CONNECTIONS, connection_class),
         submitter=lambda name: submitter_class(name).Options,
         refusals=lambda name, spark, options: submitter_class(name).refusals(spark, options),
         submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
+        settings=known_settings,
         add_plugins=add_plugins,
+        spellings=SPELLINGS,
     )
 
 
@@ -81,31 +93,20 @@ class _Registered(Mapping[str, ValueT]):
         return len(self.paths)
 
 
-def _kind_of(name: str, isolation: Isolation | None, inquirer: Inquirer) -> TriggerKind:
+def _kind_of(name: str, isolation: Isolation | None, foreign: ForeignClasses | None) -> TriggerKind:
     usual = "process" if _is_foreign(name) else "none"
     if (isolation or usual) == "none":
         return _kind(trigger_class(name))
-    path, registered = trigger_path(name), tuple(TRIGGERS)
-
-    def defaults(uri: str) -> Mapping[str, Any]:
-        answer = inquirer.ask(path, "defaults", registered, uri=uri)
-        if "refused" in answer:
-            raise ValueError(answer["refused"])
-        return cast("Mapping[str, Any]", answer["defaults"])
-
-    return TriggerKind(
-        options=ForeignModelOf(inquirer=inquirer, name=path, question="options"),
-        connection_type=inquirer.ask(path, "describe", registered)["connection_type"],
-        defaults=defaults,
-        isolation="process",
-    )
+    path = trigger_path(name)
+    if foreign is None:
+        raise UnknownClass(f"`{name}` needs a process of its own; {NO_ISOLATION}")
+    return foreign.trigger(path, tuple(TRIGGERS))
 
 
-def _connection_model(name: str, inquirer: Inquirer) -> type[BaseConnection] | ForeignModelOf:
-    if name in CONNECTIONS or "." not in name:
+def _connection_model(name: str, foreign: ForeignClasses | None) -> type[BaseConnection] | ForeignModel:
+    if foreign is None or name in CONNECTIONS or "." not in name:
         return connection_class(name)
-    inquirer.ask(name, "connection_class", tuple(CONNECTIONS))
-    return ForeignModelOf(inquirer=inquirer, name=name, question="connection", type=name)
+    return foreign.connection(name, tuple(CONNECTIONS))
 
 
 def _is_foreign(trigger: str) -> bool:
@@ -156,7 +157,9 @@ def _class(name: str, base: type, registered: Mapping[str, str], unknown: str) -
 
 
 def _kind(trigger: type[BaseEventTrigger[Any, Any]]) -> TriggerKind:
-    return TriggerKind(options=trigger.Options, connection_type=trigger.connection_type, defaults=trigger.defaults)
+    return TriggerKind(
+        options=trigger.Options, connection_type=trigger.connection_type, defaults=trigger.defaults, facts=facts_of
+    )
 
 
 def describe(trigger: str, watermark: JsonValue) -> WatermarkDescription:
@@ -174,12 +177,12 @@ def describe(trigger: str, watermark: JsonValue) -> WatermarkDescription:
 class Descriptions:
     """Describes watermarks, also those of triggers whose classes this process does not import.
 
-    A child process describes each such watermark once. Blocks, so it is not for the event loop. Without an inquirer the
+    A child process describes each such watermark once. Blocks, so it is not for the event loop. Without `foreign` the
     description of such a trigger is empty.
     """
 
-    def __init__(self, inquirer: Inquirer | None = None) -> None:
-        self._inquirer = inquirer
+    def __init__(self, foreign: ForeignClasses | None = None) -> None:
+        self._foreign = foreign
         self._of: dict[str, tuple[JsonValue, WatermarkDescription]] = {}
 
     def sentences(self, watchers: Iterable[WatcherRow], patience: float) -> list[str | None]:
@@ -200,21 +203,14 @@ class Descriptions:
 
     def describe(self, trigger: str, watermark: JsonValue, watcher: str = "") -> WatermarkDescription:
         """Describe the watermark of the watcher with this name."""
-        inquirer = self._inquirer
-        if inquirer is None or watermark is None or not _is_foreign(trigger) or _imported(trigger):
+        foreign = self._foreign
+        if foreign is None or watermark is None or not _is_foreign(trigger) or _imported(trigger):
             return describe(trigger, watermark)
         newest = self._of.get(watcher)
         if newest is None or newest[0] != watermark:
-            description = _described(trigger, lambda: _asked(inquirer, trigger, watermark))
+            description = _described(trigger, lambda: foreign.describe(trigger, watermark))
             newest = self._of[watcher] = watermark, description
         return newest[1]
-
-
-def _asked(inquirer: Inquirer, trigger: str, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
-    answer = inquirer.ask(trigger, "watermark", watermark=watermark)
-    if "fault" in answer:
-        raise UnknownClass(answer["fault"])
-    return answer["sentence"], answer["gauges"]
 
 
 def _described(trigger: str, describe: Callable[[], tuple[str, Mapping[str, float]]]) -> WatermarkDescription:

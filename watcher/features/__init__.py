@@ -7,5 +7,35 @@ from __future__ import annotations
 
 from typing import Final
 
-BUILT_IN: Final[tuple[str, ...]] = ("partitions", "replay", "catchup", "airflow", "alerts", "clean_source", "explain")
+BUILT_IN: Final = (
+    "rest",
+    "commands",
+    "isolation",
+    "files",
+    "s3",
+    "folder",
+    "rows",
+    "changes",
+    "spark_submit",
+    "warm",
+    "kubernetes",
+    "catalogs",
+    "readers",
+    "tables",
+    "ingest",
+    "outbox",
+    "airflow",
+    "clean_source",
+    "replay",
+    "catchup",
+    "partitions",
+    "problems",
+    "alerts",
+    "explain",
+    "reconcile",
+    "pages",
+    "publishing",
+    "init",
+    "demo",
+)
 """The names of the features that come with the daemon."""

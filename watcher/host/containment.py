@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import TaskStatus
 
-from watcher.errors import PartEnded
+from watcher.errors import ServiceEnded
 
 
 def is_cancelled() -> bool:
@@ -49,17 +49,19 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [leaf for each in within for leaf in leaves(each)] or [error]
 
 
-Part = Callable[..., Awaitable[None]]
-"""A part of the daemon. It runs until cancelled, and calls `task_status.started()` once it does its work."""
+Service = Callable[..., Awaitable[None]]
+"""Something that a process runs until it is cancelled. It calls `task_status.started()` once it does its work."""
 
 
-async def run_part(name: str, run: Part, *arguments: object, task_status: TaskStatus[None]) -> None:
-    """Run a part of the daemon until it is cancelled. Raises `PartEnded`, which names the part, if it ends otherwise."""
+async def run_service(name: str, run: Service, *arguments: object, task_status: TaskStatus[None]) -> None:
+    """Run a service until it is cancelled. Raises `ServiceEnded`, which names it, if it ends otherwise."""
     try:
         await run(*arguments, task_status=task_status)
     except BaseException as error:
         if is_cancelled():
             raise
-        raise PartEnded(f"the {name} ended by itself: {sentence(error)}; this process ends, start it again") from error
+        raise ServiceEnded(
+            f"the {name} ended by itself: {sentence(error)}; this process ends, start it again"
+        ) from error
     if not is_cancelled():
-        raise PartEnded(f"the {name} ended by itself, without an error; this process ends, start it again")
+        raise ServiceEnded(f"the {name} ended by itself, without an error; this process ends, start it again")

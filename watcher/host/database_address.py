@@ -14,7 +14,7 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 if TYPE_CHECKING:
     from config.models.settings import DatabaseSettings, Settings
     from store.database.drivers import Connect
-    from triggers.postgres.server.passwords import PasswordSupply
+    from triggers.shared.postgres.passwords import PasswordSupply
 
 
 def database_url(settings: Settings) -> URL:
@@ -41,7 +41,7 @@ def connections_to_database(
 
 
 def _passwords(database: DatabaseSettings, url: URL) -> PasswordSupply | None:
-    from triggers.postgres.server.passwords import password_supply, rds_tokens  # noqa: PLC0415  not needed for SQLite
+    from triggers.shared.postgres.passwords import password_supply, rds_tokens  # noqa: PLC0415  not needed for SQLite
 
     if database.iam:
         return rds_tokens(url.host or "", url.port, url.username or "")
@@ -51,7 +51,7 @@ def _passwords(database: DatabaseSettings, url: URL) -> PasswordSupply | None:
 
 def sessions_with(passwords: PasswordSupply | None) -> Connect:
     """Return what opens the metadata database's sessions, as watchers of PostgreSQL open theirs."""
-    from triggers.postgres.server.opener import SessionOpener  # noqa: PLC0415  not needed for SQLite
+    from triggers.shared.postgres.opener import SessionOpener  # noqa: PLC0415  not needed for SQLite
 
     opener = SessionOpener(passwords=passwords)
 

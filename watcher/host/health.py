@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Any, Final
+from typing import Final, Protocol, TypeVar
+
+from pydantic import BaseModel
 
 from store.catalog.suspects import FINE
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
-from triggers.base import BaseEventTrigger, Finding, JsonValue
+from triggers.base import Finding, JsonValue
+from triggers.hosting import SharesPolls
 from watcher.host.poll_history import PollHistory, parse
 from watcher.host.watchdog import Block
 
@@ -38,6 +41,18 @@ class Beat:
     @property
     def is_late(self) -> bool:
         return monotonic() - self.since > MISSED * self.every
+
+
+AbilityT = TypeVar("AbilityT")
+
+
+class ReportedTrigger(Protocol):
+    """What a report shows of a hosted trigger, which is a `watcher.triggerer.open_triggers.OpenTrigger`."""
+
+    @property
+    def options(self) -> BaseModel: ...
+
+    def ability(self, ability: type[AbilityT]) -> AbilityT | None: ...
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -63,8 +78,9 @@ class WatcherReport:
     """The time of the last poll, by `time.monotonic`."""
     whole_since: float | None = None
     """The time at which the last whole poll began that was committed or found nothing."""
-    trigger: BaseEventTrigger[Any, Any] | None = None
-    """The trigger, which knows when a later shared poll began that had nothing for this watcher. Shared polls are whole."""
+    trigger: ReportedTrigger | None = None
+    shared_polls: SharesPolls | None = None
+    """What knows when a later shared poll began that had nothing for this watcher. Shared polls are whole."""
     looked_at: float = 0.0
     """The time at which the newest known shared poll began. The trigger forgets it when it polls by itself, or fails."""
     up_to: tuple[int, JsonValue] | None = None
@@ -117,14 +133,14 @@ class WatcherReport:
 
     def remember_look(self) -> None:
         """Take over what the trigger knows about the newest shared poll."""
-        look = None if self.trigger is None else self.trigger.looked_at
-        if self.trigger is None or look is None:
+        look = None if self.shared_polls is None else self.shared_polls.looked_at
+        if self.shared_polls is None or look is None:
             return
         if look > max(self.looked_at, self.polled_at or 0.0):
             self.looked_at = look
             self.history.look(look)
         if self.up_to is not None:
-            self.up_to = (self.up_to[0], self.trigger.up_to or self.up_to[1])
+            self.up_to = (self.up_to[0], self.shared_polls.up_to or self.up_to[1])
 
 
 @dataclass(kw_only=True, eq=False)

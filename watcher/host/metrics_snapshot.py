@@ -1,20 +1,20 @@
-"""The metrics that are read when Prometheus asks: watchers, assets and what waits to be sent, from one look at the database."""
+"""The metrics that are read when Prometheus asks: watchers, assets and what features add, from one look at the database."""
 
 from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
-from store.detection.outbox import StuckLane
 from watcher.host.plugins import WatermarkDescription
 
 OUR_OWN: Final = frozenset(
@@ -55,6 +55,18 @@ Labels: TypeAlias = tuple[str, ...]
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, kw_only=True)
+class FeatureMetrics:
+    """What a feature adds when Prometheus asks: families of its own, and findings as (watcher or '', asset, check)."""
+
+    families: Sequence[Metric] = ()
+    findings: Sequence[tuple[str, str, str]] = ()
+
+
+MetricsOf: TypeAlias = Callable[[AsyncConnection], Awaitable[FeatureMetrics]]
+"""Reads the metrics of a feature from the database."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetricsSnapshot(Collector):
     """The state of each watcher, and of each asset that should get events, when Prometheus asks.
@@ -66,22 +78,20 @@ class MetricsSnapshot(Collector):
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
     expected: Sequence[AssetRow] = ()
-    outbox_depths: Mapping[str, int] = field(default_factory=dict)
-    stuck: Sequence[StuckLane] = ()
+    of_features: Sequence[FeatureMetrics] = ()
     description_of: Callable[[WatcherRow], WatermarkDescription] = lambda _watcher: WatermarkDescription()
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("ready", "1: the process is ready, as /readyz says", (), [((), self.is_ready)])
-        yield _gauge("database_up", "1: the metadata database answers, and commits", (), [((), self.has_database)])
+        yield gauge("ready", "1: the process is ready, as /readyz says", (), [((), self.is_ready)])
+        yield gauge("database_up", "1: the metadata database answers, and commits", (), [((), self.has_database)])
         yield from self._of_watchers()
         yield from self._described()
         late = (((asset.name,), asset.is_late) for asset in self.expected)
-        yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
+        yield gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
         ages = (((asset.name,), asset.age.total_seconds()) for asset in self.expected)
-        yield _gauge("asset_age_seconds", "Seconds since the asset's newest event", ("asset",), ages)
-        text = "Messages that wait to be sent to another system"
-        depths = (((name,), messages) for name, messages in self.outbox_depths.items())
-        yield _gauge("outbox_depth", text, ("destination",), depths)
+        yield gauge("asset_age_seconds", "Seconds since the asset's newest event", ("asset",), ages)
+        for each in self.of_features:
+            yield from each.families
 
     def _of_watchers(self) -> Iterator[Metric]:
         rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
@@ -90,11 +100,11 @@ class MetricsSnapshot(Collector):
         yield filled(CounterMetricFamily("watcher_errors", text, labels=WATCHER_LABELS), errors)
         text = "Commits and rewinds of a watcher's position"
         versions = ((labels, row.position_version or 0) for labels, row in rows.items())
-        yield _gauge("position_version", text, WATCHER_LABELS, versions)
+        yield gauge("position_version", text, WATCHER_LABELS, versions)
         states = (((*labels, row.state), 1) for labels, row in rows.items())
-        yield _gauge("state", "1: how the watcher is doing", (*WATCHER_LABELS, "state"), states)
+        yield gauge("state", "1: how the watcher is doing", (*WATCHER_LABELS, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
-        yield _gauge("left_out", text, WATCHER_LABELS, ((labels, row.is_unassigned) for labels, row in rows.items()))
+        yield gauge("left_out", text, WATCHER_LABELS, ((labels, row.is_unassigned) for labels, row in rows.items()))
         text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [
             (*labels, finding["check"])
@@ -102,11 +112,11 @@ class MetricsSnapshot(Collector):
             for finding in row.findings_now
             if finding["level"] != "info"
         ]
-        checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
-        yield _gauge("findings", text, (*WATCHER_LABELS, "check"), collections.Counter(checks).items())
+        checks += [finding for each in self.of_features for finding in each.findings]
+        yield gauge("findings", text, (*WATCHER_LABELS, "check"), collections.Counter(checks).items())
         text = "Seconds since the start of a watcher's last whole poll that was committed or found nothing"
         lags = ((labels, lag) for labels, row in rows.items() if (lag := row.lag_seconds) is not None)
-        yield _gauge("lag_seconds", text, WATCHER_LABELS, lags)
+        yield gauge("lag_seconds", text, WATCHER_LABELS, lags)
 
     def _described(self) -> Iterator[Metric]:
         """Yield the gauges that triggers make of their watermarks."""
@@ -121,10 +131,11 @@ class MetricsSnapshot(Collector):
                 else:
                     gauges.setdefault(name, {})[watcher.name, watcher.asset] = number
         text = "A number in the watermark, as the watcher's trigger describes it"
-        yield from (_gauge(name, text, WATCHER_LABELS, numbers.items()) for name, numbers in gauges.items())
+        yield from (gauge(name, text, WATCHER_LABELS, numbers.items()) for name, numbers in gauges.items())
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], numbers: Iterable[tuple[Labels, float]]) -> Metric:
+def gauge(name: str, text: str, labels: Sequence[str], numbers: Iterable[tuple[Labels, float]]) -> Metric:
+    """Return a gauge `watcher_<name>` with a number for each tuple of values of its labels."""
     return filled(GaugeMetricFamily(f"watcher_{name}", text, labels=labels), numbers)
 
 

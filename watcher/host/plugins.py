@@ -8,11 +8,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from config.errors import UnknownClass
+
+NO_ISOLATION: Final = (
+    "the feature `isolation` is not there: write `isolation: none`, and the trigger runs in this process"
+)
+"""Why a trigger cannot have a process of its own, and the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +29,10 @@ class WatermarkDescription:
     gauges: Mapping[str, float] = field(default_factory=dict)
     fault: str | None = None
     """Why the class could not describe the watermark, and the remedy. None when it could."""
+
+
+class NotRevealed(Exception):
+    """A connection's class could not say what jobs get. The text is the type of what it raised: its words may hold a secret."""
 
 
 def add_to_import_path(folder: Path) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases, catchups
+from store.catalog import catchups
 from store.detection import filters
 from store.references import has_where
 from store.runs import queues
 from store.runs.queues import JobQueue
-from watcher.scheduling.planning import RunPlan, Waits, completing
-from watcher.scheduling.triggering import take
+from watcher.scheduling.planning.plans import RunPlan, completing
+from watcher.scheduling.planning.triggering import take, waits_of
 
 EVENTS_AT_ONCE: Final = 10_000
 """The most stored events that are queued in one transaction."""
@@ -22,28 +21,22 @@ EVENTS_AT_ONCE: Final = 10_000
 async def catch_up(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
     """Queue the next stored events and plan the runs that they make; None if the job has them all.
 
-    Later events wait meanwhile, and so does what the condition still lacks something for. With `per_partition`, runs are made
-    once all are queued. Neither `debounce` nor `max_active_runs` holds runs of the past back: the latter limits how many of
+    Later events wait meanwhile, and so does what the condition still lacks something for. A mode with a planner of its own makes
+    its runs once all are queued. Neither `debounce` nor `max_active_runs` holds runs of the past back: the latter limits how many of
     them run.
     """
-    if queue.catchup is None:
-        return None
+    which = await catchups.of_job(connection, queue.dag_id)
     filtered = has_where(queue.definition.schedule)
-    events = await catchups.queue(connection, queue.dag_id, queue.catchup, limit=EVENTS_AT_ONCE, filtered=filtered)
+    limit = EVENTS_AT_ONCE
+    events = which and await catchups.queue(connection, queue.dag_id, which, limit=limit, filtered=filtered)
     if not events:
         await catchups.end(connection, queue.dag_id)
         return None
     if filtered:
         await filters.decide(connection, events)
-    if queue.definition.batch.is_partitioned:
-        return RunPlan(has_rest=True, steps=True)  # once all are queued, each partition is judged by itself
+    if not queue.definition.batch.is_plain:
+        return RunPlan()
     (now,) = await queues.lock_queues(connection, [queue.dag_id])
-    waits = Waits(
-        condition=now.definition.schedule,
-        aliases=await aliases.resolved_names(connection, queue.dag_id),
-        takes_each=now.definition.batch.mode == "each",
-    )
-    completed_by = completing({key: first for key, first in now.first_events.items() if first <= events[-1]}, waits)
-    if completed_by is None:
-        return RunPlan(has_rest=True, steps=True)
-    return replace(await take(connection, now, completed_by, to=events[-1]), has_rest=True, steps=True)
+    first_events = {key: first for key, first in now.first_events.items() if first <= events[-1]}
+    completed_by = completing(first_events, await waits_of(connection, now))
+    return RunPlan() if completed_by is None else await take(connection, now, completed_by, to=events[-1])

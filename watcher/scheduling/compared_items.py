@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from triggers.file_scan.manifests import address_of, addresses, name_of
+from triggers.shared.manifests import address_of, addresses, name_of
 
 MOST_SHOWN: Final = 5
 """The most missing files, and manifests, that are named."""

@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.partition_keys import Completeness
 from store.runs import partition_groups
-from triggers.file_scan.manifests import end_matcher
+from triggers.shared.manifests import end_matcher
 from watcher.scheduling.compared_items import ComparedItems, DistinctItems, NamedFiles
 from watcher.scheduling.partitions import PartitionGroup
-from watcher.scheduling.planning import Waits
+from watcher.scheduling.planning.plans import Waits
 
 MOST_COUNTED: Final = 10_000
 """The most groups whose counts are remembered."""

@@ -25,7 +25,7 @@ from store.runs.partition_groups import NO_MARK, QueuedIdentity, QueuedSpan, Que
 from store.runs.queues import JobQueue, StoredAsset
 from watcher.scheduling.item_counts import ItemCounts
 from watcher.scheduling.partitions import PartitionGroup
-from watcher.scheduling.planning import Waits
+from watcher.scheduling.planning.plans import Waits
 
 MOST_REMEMBERED: Final = 100_000
 """The most queued keys that are remembered of all jobs together."""

@@ -1,34 +1,76 @@
-"""Plans the runs of a job with `batch: per_partition` from its queue, under the job's lock."""
+"""The planner of jobs with `batch: per_partition`: each partition becomes runs by itself."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import accumulate
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.keys import Batching
-from store.runs import partition_groups, runs
+from store.keys import Batching, JobDefinition
+from store.partition_keys import group_of
+from store.runs import kept_events, partition_groups
 from store.runs.kept_events import KeptQueue
-from store.runs.partition_groups import GroupRest, KeyedEvent
-from store.runs.queues import JobQueue
-from watcher.scheduling import planning
-from watcher.scheduling.item_counts import ItemCount, ItemCounts
+from store.runs.partition_groups import GroupRest
+from store.runs.queues import JobQueue, KeyedEvent
+from watcher.scheduling.item_counts import ItemCounts
 from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partitions import (
     DueGroup,
     DuePartitions,
-    GroupsOfNow,
     PartitionGroup,
     as_it_is,
     due_partitions,
     grouped,
 )
-from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once, runs_of
-from watcher.scheduling.triggering import triggered
+from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.base import Planner, WaitingPartition
+from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys, with_ticks
+from watcher.scheduling.planning.triggering import store, waits_of
+from watcher.scheduling.waiting_partitions import groups_of_now, waiting_partitions
+
+
+class PartitionPlanner(Planner):
+    """Plans the runs of each partition by itself, and remembers those that wait."""
+
+    def __init__(self) -> None:
+        self._memory = PartitionMemory()
+
+    async def plan(self, connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
+        """Plan the partitions that are due, and a run without events for each tick."""
+        plan = RunPlan()
+        if queue.first_events:
+            plan = await plan_partitions(connection, queue, await waits_of(connection, queue), self._memory)
+        return replace(plan, runs=with_ticks(plan.runs, ticks, queue.definition.batch))
+
+    def forget(self, dag_id: str) -> None:
+        """Forget what is remembered of a job's partitions."""
+        self._memory.forget(dag_id)
+
+    def begin_term(self, term: int | None) -> None:
+        """Forget everything if another process may have led meanwhile."""
+        self._memory.begin_term(term)
+
+    async def run_kept(self, connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
+        """Make a run of each of the first kept events, as many as fit a transaction; return how many."""
+        batching = replace(queue.definition.batch, max_events=1)
+        events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(batching), to=to)
+        keys = {event.event_id: group_of(event.key, event.parts, batching.by) for event in events}
+        await store(connection, queue, with_keys(runs_of(list(keys), None, batching), keys))
+        return len(events)
+
+    async def run_partition(self, connection: AsyncConnection, queue: KeptQueue, key: str | None) -> int:
+        """Make one run of what is queued of the partition, whatever it lacks; return how many events it has."""
+        return await run_partition(connection, queue, key)
+
+    async def waiting(
+        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
+    ) -> Mapping[str, Sequence[WaitingPartition]]:
+        """Return what is queued of each partition of these jobs, and what it lacks."""
+        return await waiting_partitions(connection, jobs)
 
 
 async def plan_partitions(
@@ -67,12 +109,12 @@ async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str 
     dag_id, batching = queue.dag_id, queue.definition.batch
     queued = await partition_groups.queued_keys(connection, [dag_id])
     groups = [group for group in grouped(queued.get(dag_id, []), batching) if group.key == key]
-    if not groups or not batching.is_partitioned:
+    if not groups:
         return 0
     is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
     [taken] = await _take(connection, dag_id, [as_it_is(groups[0], batching, is_closed=is_closed)], batching)
     await partition_groups.keep(connection, dag_id, {key: None})
-    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(taken.runs)])
+    await store(connection, queue, taken.runs)
     return groups[0].events
 
 
@@ -108,36 +150,12 @@ async def _decide(
     return replace(decided, due=[*rest_of, *decided.due])
 
 
-async def groups_of_now(
-    connection: AsyncConnection,
-    dag_id: str,
-    batching: Batching,
-    groups: Sequence[PartitionGroup],
-    waits: Waits,
-    counts: ItemCounts,
-) -> GroupsOfNow:
-    """Return the groups with what is known of them, but for their unfinished runs."""
-    closed: AbstractSet[str | None] = frozenset()
-    counted: Mapping[str | None, ItemCount] = {}
-    if batching.complete is not None:
-        closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
-    if batching.complete is not None and batching.complete.needed_items:
-        open_ = [each for each in groups if each.key not in closed]
-        counted = await counts.of(connection, dag_id, open_, waits, batching.complete)
-    return GroupsOfNow(
-        groups=groups,
-        closed=closed,
-        items={key: count.number for key, count in counted.items()},
-        lacking={key: count.lacks for key, count in counted.items() if count.lacks},
-    )
-
-
 def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:
     """Return the first groups that fit a transaction together, or the first one alone."""
     events = accumulate(each.group.events for each in due)
     runs = accumulate(-(-each.group.events // (1 if each.came_before else batching.max_events)) for each in due)
     fit = sum(
-        number_of_events <= planning.MOST_EVENTS and number_of_runs <= planning.MOST_RUNS
+        number_of_events <= plans.MOST_EVENTS and number_of_runs <= plans.MOST_RUNS
         for number_of_events, number_of_runs in zip(events, runs, strict=True)
     )
     return due[: max(fit, 1)]
@@ -180,10 +198,7 @@ def _runs_of(due: DueGroup, events: Sequence[int], batching: Batching) -> _Taken
     has_rest = len(events) > limit and not is_alone
     return _Taken(
         key=due.group.key,
-        runs=[
-            replace(run, partition_key=due.group.key, partition_complete=due.partition_complete, late=due.late)
-            for run in planned
-        ],
+        runs=[replace(run, partition_key=due.group.key, of_feature=due.said) for run in planned],
         rest=GroupRest(to=due.to, completed_by=due.completed_by) if has_rest else None,
         is_recorded=not is_alone,
     )

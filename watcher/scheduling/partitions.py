@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
 from watcher.scheduling.completeness import complete_references
-from watcher.scheduling.planning import Waits, completing, remaining
+from watcher.scheduling.planning.plans import Waits, completing, remaining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,12 @@ class DueGroup:
     """Whether the partition is complete; None: the job does not ask for it."""
     late: bool = False
     """Whether the events came after a run of the group."""
+
+    @property
+    def said(self) -> Mapping[str, bool]:
+        """What jobs read of its runs."""
+        complete = {} if self.partition_complete is None else {"partition_complete": self.partition_complete}
+        return {**complete, "late": True} if self.late else complete
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from store.detection.interest import EventHooks
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.planning.scheduler import Scheduler
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import Submissions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,9 +24,26 @@ class Scheduling:
     dispatcher: Dispatcher
 
 
-def build_scheduling(host: Host, submissions: Submissions, hooks: EventHooks, *, configuration: str) -> Scheduling:
-    """Build both. `configuration` is the hash of the one that `submissions` are from; `hooks` are for events of outlets."""
-    scheduler = Scheduler(host.database, host.leadership, on_runs=lambda: host.hints.deliver(Hint(what="tries")))
+def build_scheduling(
+    host: Host,
+    submissions: Submissions,
+    hooks: EventHooks,
+    *,
+    configuration: str,
+    steps: Mapping[str, JobStep],
+    planners: Planners,
+) -> Scheduling:
+    """Build both. `configuration` is the hash of the one that `submissions` are from; `hooks` are for events of outlets.
+
+    `steps` and `planners` are the features'.
+    """
+    scheduler = Scheduler(
+        host.database,
+        host.leadership,
+        on_runs=lambda: host.hints.deliver(Hint(what="tries")),
+        steps=steps,
+        planners=planners,
+    )
     settings = host.settings.scheduler
     dispatcher = Dispatcher(
         host.database,

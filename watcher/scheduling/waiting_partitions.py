@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.keys import Batching, Condition, JobDefinition
-from store.references import key, where_id
+from store.keys import Batching, JobDefinition
 from store.runs import partition_groups, waiting
 from watcher.scheduling.completeness import complete_references, missing_values
-from watcher.scheduling.conditions import Resolved, asks, is_met
-from watcher.scheduling.item_counts import ItemCounts
-from watcher.scheduling.partition_planner import groups_of_now
+from watcher.scheduling.item_counts import ItemCount, ItemCounts
 from watcher.scheduling.partitions import GroupsOfNow, PartitionGroup, grouped
-from watcher.scheduling.planning import Waits
-
-
-@dataclass(frozen=True, kw_only=True)
-class WaitingPartition:
-    """A partition of which events are queued. `lacks` names what its condition needs beside them; '' if it is met."""
-
-    partition_key: str | None
-    events: int
-    oldest: datetime
-    lacks: str
-    has_run: bool
-    """Whether it waits for the end of an unfinished run with this key."""
+from watcher.scheduling.planning.base import WaitingPartition
+from watcher.scheduling.planning.conditions import is_met, lacking
+from watcher.scheduling.planning.plans import Waits
 
 
 async def waiting_partitions(
     connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
 ) -> Mapping[str, Sequence[WaitingPartition]]:
     """Return the partitions that are queued for these jobs, by job, the one with the oldest event first."""
-    partitioned = {dag_id: definition for dag_id, definition in jobs.items() if definition.batch.is_partitioned}
-    if not partitioned:
-        return {}
-    queued = await partition_groups.queued_keys(connection, partitioned)
-    resolved = await waiting.resolved(connection, partitioned)
-    unfinished = await partition_groups.unfinished(connection, partitioned)
+    queued = await partition_groups.queued_keys(connection, jobs)
+    resolved = await waiting.resolved(connection, jobs)
+    unfinished = await partition_groups.unfinished(connection, jobs)
     listed: dict[str, Sequence[WaitingPartition]] = {}
-    for dag_id, definition in partitioned.items():
+    for dag_id, definition in jobs.items():
         groups = grouped(queued.get(dag_id, []), definition.batch)
         waits = Waits(condition=definition.schedule, aliases=resolved.get(dag_id, {}))
         known = await groups_of_now(connection, dag_id, definition.batch, groups, waits, ItemCounts())
@@ -58,6 +40,30 @@ async def waiting_partitions(
             for group in groups
         ]
     return listed
+
+
+async def groups_of_now(
+    connection: AsyncConnection,
+    dag_id: str,
+    batching: Batching,
+    groups: Sequence[PartitionGroup],
+    waits: Waits,
+    counts: ItemCounts,
+) -> GroupsOfNow:
+    """Return the groups with what is known of them, but for their unfinished runs."""
+    closed: AbstractSet[str | None] = frozenset()
+    counted: Mapping[str | None, ItemCount] = {}
+    if batching.complete is not None:
+        closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
+    if batching.complete is not None and batching.complete.needed_items:
+        open_ = [each for each in groups if each.key not in closed]
+        counted = await counts.of(connection, dag_id, open_, waits, batching.complete)
+    return GroupsOfNow(
+        groups=groups,
+        closed=closed,
+        items={key: count.number for key, count in counted.items()},
+        lacking={key: count.lacks for key, count in counted.items() if count.lacks},
+    )
 
 
 def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> str:
@@ -75,22 +81,3 @@ def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Ba
         return lacks
     glob = complete.marker or complete.manifest
     return f"{missing:,} more files or rows" if glob is None else f"a file that matches `{glob}`"
-
-
-def lacking(
-    condition: Condition, queued: AbstractSet[str], resolved: Resolved, details: Callable[[str], str] = lambda _: ""
-) -> str:
-    """Name the missing parts of a condition that is not met, each with `details` by the key of the reference."""
-    match condition:
-        case str():
-            return f"`{condition}`{details(condition)}"
-        case {"alias": str(name)}:
-            return f"the alias `{name}`{asks(condition)}"
-        case {"asset": str(name)}:
-            return f"`{name}`{asks(condition)}{details(key(name, where_id(condition.get('where'))))}"
-        case {"any": parts}:
-            return " or ".join(lacking(part, queued, resolved, details) for part in parts)
-        case {"all": parts}:
-            missing = [part for part in parts if not is_met(part, queued, resolved)]
-            return " and ".join(lacking(part, queued, resolved, details) for part in missing)
-    raise ValueError(f"not a condition: {condition!r}")

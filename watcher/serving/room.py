@@ -14,7 +14,9 @@ from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
-from watcher.scheduling.submissions import Submissions
+from watcher.installed import installed
+from watcher.scheduling.planning.base import Planners
+from watcher.scheduling.tries.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
     JobSupport,
@@ -25,7 +27,6 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
 from watcher.triggerer.control import Control
@@ -44,6 +45,7 @@ class Serving:
     """Set when the process ends."""
     reload: Callable[[str], Awaitable[ReloadOutcome]]
     on_watermark: Callable[[int, str], None]
+    planners: Planners
     hooks: EventHooks
 
     def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
@@ -71,7 +73,9 @@ class Serving:
                 body_bytes=settings.api.limits.body_bytes,
                 execution_body_bytes=settings.api.limits.execution_body_bytes,
             ),
-            reconciliations=Reconciliations(folder=settings.home),
+            home=settings.home,
+            features=installed(settings.features),
+            planners=self.planners,
             links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
             live=LiveAnswers(stopping=self.stopping),
             process=ProcessState(

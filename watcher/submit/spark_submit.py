@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import which
 from typing import Final
-from urllib.parse import urlsplit
 
 from anyio.to_thread import run_sync
 
@@ -22,7 +20,6 @@ from watcher.submit.base import (
     SparkApplication,
     Submission,
     SubmitError,
-    Workspace,
 )
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.shim_submitter import Command, ShimSubmitter
@@ -33,8 +30,6 @@ from watcher.submit.spark.packages import packages_finding
 from watcher.submit.spark.runtime import JAVA_REMEDY, Runtime, find_runtime, java_fault, linked_spark
 from watcher.submit.spark.ui import ask_spark_ui
 from watcher.submit.spark.yarn import MARK, end_applications_left, resource_managers
-from watcher.submit.warm.driver import WARM_PROGRAM
-from watcher.submit.warm.driver_pool import DriverPool
 
 DEFAULT_HEAP_MB: Final = 512
 """The default of `driver_memory`, which `driver_memory_mb` is meant for."""
@@ -42,18 +37,7 @@ _UNITS_MB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 class SparkSubmit(ShimSubmitter):
-    """A job gets little of the daemon's environment (`command.PASSED_ON`). A try is handed to a warm driver if one waits."""
-
-    warm: DriverPool
-
-    def __init__(self, workspace: Workspace) -> None:
-        super().__init__(workspace)
-        self.warm = DriverPool(self)
-
-    async def submit(self, submission: Submission) -> Handle:
-        if await self.warm.hand_over(submission):
-            return self.handle(submission.key, submission.tag)
-        return await super().submit(submission)
+    """A job gets little of the daemon's environment (`command.PASSED_ON`)."""
 
     def needs(self, application: SparkApplication) -> Needs:
         """Return `driver_memory_mb` plus what the heap (`512m`, `2g`) exceeds the default by."""
@@ -61,29 +45,19 @@ class SparkSubmit(ShimSubmitter):
         return Needs(memory_mb=self.workspace.driver_memory_mb + max(0, round(heap_mb) - DEFAULT_HEAP_MB))
 
     def command(self, submission: Submission, folder: TryFolder) -> Command:
-        return self._command(submission, folder, folder.context)
+        return self.command_with(submission, folder, folder.context)
 
     def end_applications(self, folder: TryFolder, tag: str) -> None:
         """End what the try left on YARN. Raises `ApplicationsLeft`."""
         end_applications_left(folder.path, tag)
 
-    def waiting_command(self, submission: Submission, folder: TryFolder, tag: str) -> Command:
-        """Return what to run for a driver that waits for such a try; folder and tag are the driver's. Blocking.
-
-        Raises `SubmitError`, as `command` does.
-        """
-        program = submission.application.application
-        _check_files(submission.application, submission.key.instance.dag_id)
-        application = submission.application.running(str(WARM_PROGRAM), (str(folder.path), urlsplit(program).path))
-        context = {"connections": submission.context.get("connections", {})}
-        return self._command(replace(submission, tag=tag, application=application, context=context), folder, None)
-
-    def _command(self, submission: Submission, folder: TryFolder, context: Path | None) -> Command:
+    def command_with(self, submission: Submission, folder: TryFolder, context: Path | None) -> Command:
+        """Return what to run, with the file of the private context. Blocking. Raises `SubmitError`."""
         dag_id = submission.key.instance.dag_id
-        _check_files(submission.application, dag_id)
+        check_files(submission.application, dag_id)
         application = with_properties(submission.application, f"jobs.{dag_id}.spark")
         submission = replace(submission, application=application)
-        runtime = self._runtime(application)
+        runtime = self.runtime(application)
         paths = command.Paths(
             spark_home=self._spark_home(runtime, application),
             python=runtime.python,
@@ -102,17 +76,6 @@ class SparkSubmit(ShimSubmitter):
             files[MARK] = resource_managers(environment, properties).to_json()
         return Command(argv=command.arguments(submission, paths), environment=environment, files=files)
 
-    def runtime_files(self, application: SparkApplication) -> Mapping[str, str]:
-        """Return the files, and the times, that change when the runtime itself changes. Blocking. Raises `SubmitError`."""
-        runtime = self._runtime(application)
-        jars = runtime.spark_home / "jars"
-        return {
-            "java": f"{runtime.java}/release {runtime.java}/lib/server/libjvm.so",
-            "python": str(Path(which(runtime.python) or runtime.python).resolve()),
-            "spark": f"{runtime.spark_home}/RELEASE {runtime.spark_home}/python/pyspark/version.py",
-            "jars": str(jars.stat().st_mtime_ns) if jars.exists() else "",
-        }
-
     async def progress(self, handle: Handle) -> Progress | None:
         folder = TryFolder(Path(handle["folder"]))
         warm = folder.warm()
@@ -130,7 +93,7 @@ class SparkSubmit(ShimSubmitter):
                 check=option, level="error", message=f"{path} does not exist", remedy="create it, or correct the path"
             )
         try:
-            runtime = self._runtime(application)
+            runtime = self.runtime(application)
         except SubmitError as error:
             problem, _, remedy = str(error).partition(": ")
             yield Finding(check="runtime", level="error", message=problem, remedy=remedy)
@@ -142,7 +105,7 @@ class SparkSubmit(ShimSubmitter):
             if finding := packages_finding(whole, runtime, self.workspace.environment):
                 yield finding
 
-    def _runtime(self, application: SparkApplication) -> Runtime:
+    def runtime(self, application: SparkApplication) -> Runtime:
         """Find the interpreter, Spark and Java that the job gets. Blocking. Raises `SubmitError` if one is missing."""
         python, spark_home = application.python or self.workspace.python, application.env.get("SPARK_HOME")
         return find_runtime(python, spark_home, {**self.workspace.environment, **application.env})
@@ -190,7 +153,7 @@ def with_properties(application: SparkApplication, where: str) -> SparkApplicati
     return application.with_conf({**properties, **application.conf})
 
 
-def _check_files(application: SparkApplication, dag_id: str) -> None:
+def check_files(application: SparkApplication, dag_id: str) -> None:
     """Raise `SubmitError` for the first file that does not exist."""
     if missing := next(_missing_files(application), None):
         option, path = missing

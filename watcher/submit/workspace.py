@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from config.models.kubernetes import KubernetesSettings
+from config.models.settings import Settings
 from watcher.submit.sdk_archive import sdk_archive
 
 
@@ -56,8 +56,8 @@ class Workspace:
     """The id of the metadata database: of two databases whose drivers run on one cluster, each has its own."""
     tries: TryRecords | None = None
     """What the metadata database knows of tries; None where it is not open, as for `watcher check`."""
-    kubernetes: KubernetesSettings | None = None
-    """`settings.kubernetes`: where drivers run as pods."""
+    settings: Settings = field(default_factory=Settings)
+    """The daemon's settings; those of a submitter's own feature are `settings.part(…)`. They hold secrets, so they are not for jobs."""
     event_logs: bool = False
     """Whether Spark keeps an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
 

@@ -84,7 +84,7 @@ class AssignmentWatch:
         A process that was killed counts as living until its lease ends. A process that beats after us lives, and its own
         readiness waits for what it hosts.
         """
-        hosts = {name: self._assignment.hosts.get(name) for name in idle if self.hosted[name].starts_now}
+        hosts = {name: self._assignment.hosts.get(name) for name in idle if self.hosted[name].facts.starts_now}
         names = [name for name, host in hosts.items() if host is not None and host not in self._heard]
         owners: Mapping[str, str | None] = {}
         if names:

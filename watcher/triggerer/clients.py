@@ -1,64 +1,53 @@
-"""The triggers of watchers, here or in child processes, and the clients of their sources: one per connection, shared."""
+"""The triggers of watchers, here or in processes of their own, and the clients of their sources: one per connection, shared."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, cast
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
-from store.errors import InvalidValue
-from triggers.base import (
-    BaseConnection,
-    BaseEventTrigger,
-    IncrementalTrigger,
-    JsonValue,
-    Position,
-    StoredPosition,
-    TriggerBatch,
-    TriggerContext,
-)
-from triggers.errors import SourceUnavailable
+from config.facts import WatcherFacts
+from store.fates import Fate
+from triggers.base import BaseConnection, BaseEventTrigger, Facts, TriggerContext
+from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.containment import is_cancelled, sentence
-from watcher.host.plugins import plugin_class
-from watcher.triggerer.isolation.batch_frames import BatchLimits
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.classes import scope
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import ForeignConnection
-from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.host.plugins import NO_ISOLATION
+from watcher.triggerer.limits import BatchLimits
+from watcher.triggerer.open_triggers import OpenTrigger, TriggerHere
 
 log = structlog.get_logger()
 
 
 @asynccontextmanager
 async def open_clients(
-    connections: Mapping[str, BaseModel],
-    settings: ChildSettings | None = None,
-    hidden: frozenset[str] = frozenset(),
+    connections: Mapping[str, BaseModel], isolation: Isolation | None = None
 ) -> AsyncIterator[Clients]:
-    """Open clients until the block ends. Child processes get these settings and do not see the `hidden` environment.
+    """Open clients until the block ends. An error of the block is raised unchanged, not in a group."""
+    async with tasks_of_block() as tasks:
+        yield Clients(connections, tasks, isolation)
 
-    An error of the block is raised unchanged, not in a group.
-    """
+
+@asynccontextmanager
+async def tasks_of_block() -> AsyncIterator[TaskGroup]:
+    """Open a task group that the end of the block cancels. An error of the block is raised unchanged, not in a group."""
     failure: Exception | None = None
-    with ForkServer(hidden) as server:
-        async with anyio.create_task_group() as tasks:
-            try:
-                yield Clients(connections, tasks, Children(server, tasks, settings or ChildSettings()))
-            except Exception as error:  # noqa: BLE001  raised again below
-                failure = error
-            tasks.cancel_scope.cancel()
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:  # noqa: BLE001  raised again below
+            failure = error
+        tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
 
@@ -92,13 +81,17 @@ def _release_nothing() -> None: ...
 class Clients:
     """Opens each connection once, on first use. A task of its own enters and leaves each client.
 
-    `children` are for triggers in processes of their own, which open their own clients.
+    `isolation` runs triggers in processes of their own, which open their own clients; None: there is none.
     """
 
     def __init__(
-        self, connections: Mapping[str, BaseModel], tasks: TaskGroup, children: Children, installation: str = ""
+        self,
+        connections: Mapping[str, BaseModel],
+        tasks: TaskGroup,
+        isolation: Isolation | None = None,
+        installation: str = "",
     ) -> None:
-        self.children = children
+        self.isolation = isolation
         self.installation = installation
         """The id of the metadata database; '' where a command does not know it."""
         self._connections = connections
@@ -186,15 +179,75 @@ class Clients:
 
 
 def _open(connection: BaseModel) -> AbstractAsyncContextManager[Any]:
-    return _imported(connection).open()
+    return cast("BaseConnection", connection).open()  # the vocabulary holds no others
 
 
-def _imported(connection: BaseModel) -> BaseConnection:
-    """Return the connection, with its class imported: a trigger of `isolation: none` uses it in this process."""
-    if not isinstance(connection, ForeignConnection):
-        return cast("BaseConnection", connection)  # the vocabulary holds no others
-    model: type[BaseConnection] = plugin_class(connection.type, BaseConnection)
-    return model.model_validate(connection.given, context=scope(connection.folder))
+class TriggerHost(Protocol):
+    """What makes the triggers of one watcher, one for each start."""
+
+    @property
+    def format(self) -> int:
+        """The format of the states that they yield."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether they run in this process. Others start a process each, and have time limits of their own there."""
+
+    def open(
+        self, hosted: Hosted, clients: Clients, context: TriggerContext
+    ) -> AbstractAsyncContextManager[OpenTrigger]:
+        """Make a trigger for the block. Raises what its constructor raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTrigger:
+    """The host of a trigger's class that this process has imported. Its triggers run here, on the shared client."""
+
+    trigger: type[BaseEventTrigger[Any, Any]]
+    is_here: ClassVar[bool] = True
+
+    @property
+    def format(self) -> int:
+        return self.trigger.format
+
+    @asynccontextmanager
+    async def open(self, hosted: Hosted, clients: Clients, context: TriggerContext) -> AsyncIterator[OpenTrigger]:
+        if hosted.connection is None:
+            yield TriggerHere(self.trigger(hosted.options, await clients.shared_by(self.trigger), context))
+            return
+        async with clients.use(hosted.connection) as client:
+            yield TriggerHere(self.trigger(hosted.options, client, context))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignTrigger:
+    """The host of a trigger in a process of its own: everything that process needs. This one imports nothing of the trigger's."""
+
+    path: str
+    """The dotted path of its class."""
+    options: Mapping[str, Any]
+    """The options in the YAML, with the defaults that the asset's URI implies."""
+    connection: Mapping[str, Any] | None
+    """`class`, the dotted path, and `options`, as in the YAML, with secrets in clear."""
+    folder: Path
+    """The folder where relative paths start."""
+    format: int = 1
+    """The format of the states that its class yields."""
+    is_here: ClassVar[bool] = False
+
+    @asynccontextmanager
+    async def open(self, hosted: Hosted, clients: Clients, context: TriggerContext) -> AsyncIterator[OpenTrigger]:
+        if clients.isolation is None:
+            raise ConfigurationError(f"{hosted.name} needs a process of its own; {NO_ISOLATION}")
+        async with clients.isolation.open(self, context) as trigger:
+            yield trigger
+
+
+class Isolation(Protocol):
+    """Runs triggers in processes of their own. The composition root and the commands pass in the one there is."""
+
+    def open(self, trigger: ForeignTrigger, context: TriggerContext) -> AbstractAsyncContextManager[OpenTrigger]:
+        """Make a trigger in a process of its own, which ends with the block. Raises what its constructor raised there."""
 
 
 NO_ASSETS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -202,14 +255,16 @@ NO_ASSETS: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosted:
-    """A watcher as the triggerer hosts it: validated options, and the class they belong to or a child process for it."""
+    """A watcher as the triggerer hosts it: validated options, and what makes triggers with them."""
 
     name: str
     asset: str
     asset_id: int
-    trigger: type[BaseEventTrigger[Any, Any]] | ForeignTrigger
+    trigger: TriggerHost
     options: BaseModel
     connection: str | None
+    facts: WatcherFacts = field(default_factory=Facts)
+    """What the options say of the watcher."""
     limits: BatchLimits = field(default_factory=BatchLimits)
     divides: bool = True
     """True for a shipped trigger, which divides its batches itself. Other batches are checked against the limits."""
@@ -223,23 +278,16 @@ class Hosted:
     """The ids of the assets besides its own that its events may be of, by name, as configured."""
 
     @property
-    def starts_now(self) -> bool:
-        """True if items before the first position are not seen."""
-        shown: Mapping[str, Any] = getattr(self.options, "shown", {})  # a child's options
-        return getattr(self.options, "start", shown.get("start")) == "now"
-
-    @property
-    def cleaned_after(self) -> timedelta | None:
-        """How long files stay after all jobs have loaded them. None: for ever."""
-        clean_source = getattr(self.options, "clean_source", None)
-        return None if clean_source is None else clean_source.after
+    def fate_of_cleaned(self) -> Fate:
+        """What becomes of a file that is cleaned away, by the options of now."""
+        return Fate.MOVED if self.facts.moves_cleaned else Fate.CLEANED
 
 
 @asynccontextmanager
 async def open_trigger(
     hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, has_position: bool, dry_run: bool = False
-) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
-    """Open a new trigger for the block, on the shared client or in a child process. Raises what its constructor raises."""
+) -> AsyncIterator[OpenTrigger]:
+    """Open a new trigger for the block, wherever it runs. Raises what its constructor raises."""
     context = TriggerContext(
         watcher=hosted.name,
         poll_timeout=poll_timeout,
@@ -249,42 +297,5 @@ async def open_trigger(
         installation=clients.installation,
         manifests=hosted.manifests,
     )
-    if isinstance(hosted.trigger, ForeignTrigger):
-        async with hosted.trigger.open(clients.children, context) as isolated:
-            yield isolated
-    else:
-        if hosted.connection is None:
-            yield hosted.trigger(hosted.options, await clients.shared_by(hosted.trigger), context)
-            return
-        async with clients.use(hosted.connection) as client:
-            yield hosted.trigger(hosted.options, client, context)
-
-
-async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None, to: str) -> Position:
-    """Return the position at which a trigger continues after a rewind. Raises what `BaseEventTrigger.rewound` raises."""
-    if isinstance(trigger, IsolatedTrigger):
-        return await trigger.ask_rewound(position, to)
-    return trigger.rewound(position, to)
-
-
-async def recognizes(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> bool:
-    """Return whether a checked trigger recognizes its source in the stored identity of a position."""
-    if isinstance(trigger, IsolatedTrigger):
-        return await trigger.ask_recognizes(stored)
-    return trigger.recognizes(stored)
-
-
-async def reselects(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> bool:
-    """Return whether the stored identity of a position means a trigger's source with another selection of its items."""
-    if isinstance(trigger, IsolatedTrigger):
-        return await trigger.ask_reselects(stored)
-    return trigger.reselects(stored)
-
-
-def one_poll(
-    trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None
-) -> AsyncGenerator[TriggerBatch, None]:
-    """Yield what the next poll finds. Raises `InvalidValue` for a trigger that does not poll."""
-    if not isinstance(trigger, IncrementalTrigger | IsolatedTrigger):
-        raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
-    return trigger.poll(position)
+    async with hosted.trigger.open(hosted, clients, context) as trigger:
+        yield trigger

@@ -24,10 +24,11 @@ from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.detection.sketches import LIMITLESS, sketch_of
 from store.keys import Wake
 from store.values import check_partition_key, to_json
-from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.triggerer.clients import Hosted, recognizes
+from watcher.triggerer.clients import Hosted
 from watcher.triggerer.group_commit import GroupCommit, traces_of
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.rejected_items import as_items, as_rejections
 
 if TYPE_CHECKING:
@@ -200,11 +201,11 @@ def _asset_id(hosted: Hosted, asset: str | None) -> int:
     return hosted.further_assets[asset]
 
 
-async def identity_of(trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition | None) -> str:
+async def identity_of(trigger: OpenTrigger, loaded: LoadedPosition | None) -> str:
     """Return the identity of a trigger's source: the position's, if the trigger recognizes its source there."""
     own = identity_json(trigger.source_identity())
     before = own if loaded is None or loaded.source_identity is None else loaded.source_identity
-    return before if before == own or await recognizes(trigger, json.loads(before)) else own
+    return before if before == own or await trigger.recognizes(json.loads(before)) else own
 
 
 def identity_json(identity: JsonValue) -> str:
@@ -212,16 +213,16 @@ def identity_json(identity: JsonValue) -> str:
     return json.dumps(identity, sort_keys=True)
 
 
-def end_of_undo(trigger: BaseEventTrigger[Any, Any], kept: StoredPosition | None, batch: TriggerBatch) -> str | None:
+def end_of_undo(trigger: OpenTrigger, kept: StoredPosition | None, batch: TriggerBatch) -> str | None:
     """Return why the last rewind cannot be undone any more once this batch is committed, or None.
 
     `kept` is the position to which an undo returns.
     """
     if kept is None or not (batch.events or batch.rejected):
         return None
-    if kept.state and trigger.retold(kept, batch):
+    if is_retold := trigger.retold(kept, batch):
         return None
-    return _emitted_since(batch, knows=trigger.knows_what_is_retold)
+    return _emitted_since(batch, knows=is_retold is not None)
 
 
 def _emitted_since(batch: TriggerBatch, *, knows: bool) -> str:

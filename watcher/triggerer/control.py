@@ -6,11 +6,11 @@ import json
 import math
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import structlog
@@ -21,23 +21,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog import assets
 from store.database import Database
-from store.detection import cleanings, positions, rewind
+from store.detection import positions, rewind
 from store.detection.positions import LoadedPosition
-from store.errors import Conflict, NotFound, no_watcher
+from store.errors import Conflict, InvalidValue, NotFound, no_watcher
 from store.keys import Batching
 from store.processes import audit
 from store.runs import jobs
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
-from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
+from triggers.base import Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
-from triggers.explanations import Explanation
 from triggers.hosting import UNRESOLVED
 from watcher.host.loops import Hint
-from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, reselects, rewound
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, new_position, stored
-from watcher.triggerer.explaining import explain, name_item
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.source_change import undecided
 
 MOST_SHOWN: Final = 100
@@ -48,6 +47,9 @@ HERE: Final = "here"
 
 NO_UNDO: Final = "the source forgets what lies before the new position"
 """Why a rewind to a final position cannot be undone."""
+
+CountCleaned: TypeAlias = Callable[[AsyncConnection, str, str], Awaitable[int]]
+"""Returns how many files that a watcher reported since a place were moved or deleted."""
 
 log = structlog.get_logger()
 
@@ -98,7 +100,8 @@ class _Move:
 class Control:
     """Moves the positions of the configured watchers.
 
-    `hint` is called when a watcher's position has moved, `on_watermark` with the entry that was written.
+    `hint` is called when a watcher's position has moved, `on_watermark` with the entry that was written. `count_cleaned` says
+    how many files a rewind cannot bring back; None: all.
     """
 
     database: Database
@@ -109,19 +112,12 @@ class Control:
     poll_timeout: timedelta
     hint: Callable[[Hint], None] = field(default=lambda _hint: None)
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
+    count_cleaned: CountCleaned | None = None
 
     async def dry_run(self, name: str) -> Preview:
         """Return what the next poll would emit. Commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
         async with self._checked(name) as (trigger, loaded, _):
             return await self._preview(trigger, None if loaded is None else stored(loaded))
-
-    def could_have(self, item: str) -> Sequence[str]:
-        """Return the watchers that could have an item, by their options alone."""
-        return [name for name, hosted in self.hosted.items() if name_item(hosted, item).state != "outside"]
-
-    async def explain(self, name: str, item: str) -> Explanation:
-        """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
-        return await explain(self.known(name), item, self.clients, self.database)
 
     async def undecided(self, names: Iterable[str]) -> Mapping[str, str]:
         """Return what people must decide about those of the watchers whose selection changed, by name; takes some seconds."""
@@ -131,17 +127,19 @@ class Control:
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""
         async with self._checked(name) as (trigger, loaded, identity):
-            position = await rewound(trigger, await _continued(trigger, loaded, identity, to), to)
+            position = await trigger.rewound(await _continued(trigger, loaded, identity, to), to)
             preview = await self._preview(trigger, _applied(position, loaded))
+        if self.count_cleaned is None:
+            return preview
         async with self.database.reading() as connection:
-            return replace(preview, cleaned=await cleanings.removed_since(connection, name, to))
+            return replace(preview, cleaned=await self.count_cleaned(connection, name, to))
 
     async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
         """Move the position. The running watcher continues from there. Raises `Conflict` when it moved meanwhile."""
         async with self._checked(name) as (trigger, loaded, identity):
             if loaded is None:
                 raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-            place = await rewound(trigger, await _continued(trigger, loaded, identity, to), to)
+            place = await trigger.rewound(await _continued(trigger, loaded, identity, to), to)
             position = new_position(identity, place, self.hosted[name].trigger.format)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
@@ -222,7 +220,7 @@ class Control:
         return self.hosted[name]
 
     @asynccontextmanager
-    async def _checked(self, name: str) -> AsyncIterator[tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]]:
+    async def _checked(self, name: str) -> AsyncIterator[tuple[OpenTrigger, LoadedPosition | None, str]]:
         """Open a trigger of its own, check it, and read the present position.
 
         Raises `SourceUnavailable` when the whole block takes longer than `poll_timeout`: the caller may be gone by then.
@@ -241,11 +239,13 @@ class Control:
                 "or raise settings.triggerer.poll_timeout"
             )
 
-    async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
+    async def _preview(self, trigger: OpenTrigger, position: StoredPosition | None) -> Preview:
+        if (poll := trigger.poll_once(position)) is None:
+            raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
         shown: list[TriggerEvent] = []
         items = 0
         events = Counter[str | None]()
-        async with aclosing(one_poll(trigger, position)) as batches:
+        async with aclosing(poll) as batches:
             async for batch in batches:
                 events.update(event.asset for event in batch.events)
                 items += sum(event.count for event in batch.events)
@@ -276,13 +276,13 @@ def _expected(batch: Batching, events: int) -> int:
 
 
 async def _continued(
-    trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition | None, identity: str, to: str
+    trigger: OpenTrigger, loaded: LoadedPosition | None, identity: str, to: str
 ) -> StoredPosition | None:
     """Return the position if it is the source's, or for `here` if only the selection is another one."""
     if loaded is None or loaded.source_identity is None:
         return None
     if loaded.source_identity != identity and not (
-        to == HERE and await reselects(trigger, json.loads(loaded.source_identity))
+        to == HERE and await trigger.reselects(json.loads(loaded.source_identity))
     ):
         return None
     return stored(loaded)

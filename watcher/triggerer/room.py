@@ -14,10 +14,9 @@ from watcher.host.home import Home
 from watcher.host.loops import Hint
 from watcher.host.metadata import patiently
 from watcher.host.room import Host
-from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.control import Control
+from watcher.triggerer.control import Control, CountCleaned
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -66,7 +65,7 @@ def build_triggerer(
             committer=committer,
             clients=clients,
             poll_timeout=settings.poll_timeout,
-            report=WatcherReport(starts_now=watcher.starts_now),
+            report=WatcherReport(starts_now=watcher.facts.starts_now),
         )
 
     triggerer = Triggerer(
@@ -87,17 +86,6 @@ def build_triggerer(
     return triggerer
 
 
-def build_cleaning(host: Host, hosted: Callable[[], Mapping[str, Hosted]]) -> SourceCleaning:
-    """Build what moves or deletes the files that all jobs have loaded. `hosted` returns the configured watchers."""
-    return SourceCleaning(
-        database=host.database,
-        owner=host.process.id,
-        health=host.health,
-        metrics=host.metrics,
-        hosted=hosted,
-    )
-
-
 def build_control(
     host: Host,
     *,
@@ -105,6 +93,7 @@ def build_control(
     clients: Clients,
     tables: Sequence[Table],
     on_watermark: Callable[[int, str], None],
+    count_cleaned: CountCleaned,
 ) -> Control:
     """Build what moves the positions of the watchers `hosted`, in all `tables`. `on_watermark`: as of `build_triggerer`."""
     return Control(
@@ -115,4 +104,5 @@ def build_control(
         poll_timeout=host.settings.triggerer.poll_timeout,
         hint=host.hints.give,
         on_watermark=on_watermark,
+        count_cleaned=count_cleaned,
     )

@@ -10,11 +10,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from store.catalog.watchers import Polled
-from triggers.hosting import RestingTrigger
-from watcher.host.loops import keep_going
 from watcher.host.watchdog import WATCHER_TASK
 from watcher.triggerer.clients import Hosted
-from watcher.triggerer.isolation.trigger import IsolatedTrigger
 from watcher.triggerer.supervisor import Supervisor
 
 STOP_SOON: Final = 10.0
@@ -41,14 +38,9 @@ class RunningWatcher:
 
     def poll_now(self, tasks: TaskGroup) -> None:
         """Have the next poll now: end a pause after a failure, or the rest between two polls."""
-        trigger = self.supervisor.report.trigger
         if self.task is None:
             self.wake(tasks)
-        elif self.supervisor.failures.end_pause():
-            pass
-        elif isinstance(trigger, IsolatedTrigger):
-            tasks.start_soon(_wake_child, trigger)
-        elif isinstance(trigger, RestingTrigger):
+        elif not self.supervisor.failures.end_pause() and (trigger := self.supervisor.trigger) is not None:
             trigger.wake()
 
     async def _run_until_parked(self) -> None:
@@ -78,8 +70,3 @@ class RunningWatcher:
                 log.error("watcher.not_stopping", watcher=self.hosted.name, remedy=remedy)
                 await task.wait()
         self.supervisor.discard_parked()
-
-
-async def _wake_child(trigger: IsolatedTrigger) -> None:
-    async with keep_going("watcher.wake_failed"):  # the child may end meanwhile
-        await trigger.wake()

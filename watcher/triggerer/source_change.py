@@ -13,11 +13,11 @@ import structlog
 from store.database import Database
 from store.detection import positions
 from store.detection.positions import LoadedPosition
-from triggers.base import BaseEventTrigger, refuse_errors
+from triggers.base import refuse_errors
 from watcher.host.containment import sentence
-from watcher.triggerer.clients import Clients, Hosted, open_trigger, reselects
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, stored
-from watcher.triggerer.isolation.trigger import ForeignTrigger
+from watcher.triggerer.open_triggers import OpenTrigger
 
 UNDECIDED_WITHIN: Final = 15.0
 """Seconds for what people must decide after a reload: the look of each watcher takes at most ten."""
@@ -25,14 +25,14 @@ UNDECIDED_WITHIN: Final = 15.0
 log = structlog.get_logger()
 
 
-async def what_changed(trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition, identity: str) -> str | None:
+async def what_changed(trigger: OpenTrigger, loaded: LoadedPosition, identity: str) -> str | None:
     """Return a sentence that names what changed in the source of a checked trigger, with the remedy; None: nothing did."""
     before = loaded.source_identity
     if before is None or before == identity:
         return None
     position, watcher = stored(loaded), trigger.context.watcher
     ways = f"decide with `watcher rewind {watcher} --to …`"
-    if position is not None and await reselects(trigger, json.loads(before)):
+    if position is not None and await trigger.reselects(json.loads(before)):
         ways = f"decide: {await trigger.decisions(position)}"
     return f"the source changed: {_differences(json.loads(before), json.loads(identity))}; configure it as it was, or {ways}"
 
@@ -63,7 +63,7 @@ async def undecided(
     with anyio.move_on_after(UNDECIDED_WITHIN):
         async with anyio.create_task_group() as tasks:
             for hosted in watchers:
-                if not isinstance(hosted.trigger, ForeignTrigger):
+                if hosted.trigger.is_here:
                     tasks.start_soon(ask, hosted)
     return dict(sorted(sentences.items()))
 
@@ -74,7 +74,7 @@ async def _of_watcher(hosted: Hosted, clients: Clients, database: Database, poll
     if loaded is None or loaded.source_identity is None:
         return None
     async with open_trigger(hosted, clients, poll_timeout, has_position=True, dry_run=True) as trigger:
-        if not trigger.reselects(json.loads(loaded.source_identity)):
+        if not await trigger.reselects(json.loads(loaded.source_identity)):
             return None
         refuse_errors(await trigger.check())
         async with database.reading() as connection:

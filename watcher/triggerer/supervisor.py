@@ -30,16 +30,17 @@ from anyio.lowlevel import checkpoint
 from store.database import Database
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.errors import CommitUnknown, PositionLost
-from triggers.base import BaseEventTrigger, IncrementalTrigger, StoredPosition, TriggerBatch, refuse_errors
+from triggers.base import StoredPosition, TriggerBatch, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from triggers.hosting import Parks, SharesPolls
 from watcher.host.containment import is_cancelled, sentence
 from watcher.host.health import WatcherReport
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored
 from watcher.triggerer.failures import WatcherFailures
-from watcher.triggerer.isolation.child_handle import LATER
-from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
+from watcher.triggerer.limits import LATER
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.rejected_items import RejectedItems
 from watcher.triggerer.source_change import what_changed
 from watcher.triggerer.states import States
@@ -58,7 +59,8 @@ log = structlog.get_logger()
 class _Parked:
     """A trigger without a task, which waits to be woken. `release` gives back the client that it keeps open."""
 
-    trigger: IncrementalTrigger[Any, Any]
+    trigger: OpenTrigger
+    parking: Parks
     identity: str
     until: float
     release: Callable[[], None]
@@ -76,6 +78,8 @@ class Supervisor:
     poll_timeout: timedelta
     report: WatcherReport = field(default_factory=WatcherReport)
     failures: WatcherFailures = field(init=False)
+    trigger: OpenTrigger | None = None
+    """The trigger that was opened last."""
     _status: WatcherStatus = field(init=False)
     _attempt: anyio.CancelScope | None = None
     _parked: _Parked | None = None
@@ -151,7 +155,7 @@ class Supervisor:
         if (parked := self._parked) is not None:
             self._parked = None
             try:
-                parked.trigger.unpark(for_good=True)
+                parked.parking.unpark(for_good=True)
             except BaseException as error:
                 log.exception("watcher.not_unparked", watcher=self.hosted.name, error=sentence(error))
             parked.release()
@@ -162,7 +166,7 @@ class Supervisor:
         A trigger in a process of its own has its limits there.
         """
         self._doing = doing
-        if not isinstance(self.hosted.trigger, ForeignTrigger):
+        if self.hosted.trigger.is_here:
             self._allow(self.poll_timeout.total_seconds() * LATER)
 
     def _allow(self, seconds: float) -> None:
@@ -193,8 +197,9 @@ class Supervisor:
         async with open_trigger(self.hosted, self.clients, self.poll_timeout, has_position=known) as trigger:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
-            self.report.trigger = trigger
-            batches, held = trigger.events(stored(loaded)), loaded.held
+            self.trigger = self.report.trigger = trigger
+            self.report.shared_polls = trigger.ability(SharesPolls)
+            batches, held = trigger.events(stored(loaded), kept=self._kept), loaded.held
             del loaded  # it may be large
             await self._watch(trigger, batches, held, identity)
 
@@ -205,13 +210,13 @@ class Supervisor:
             return
         self._parked = None
         try:
-            parked.trigger.unpark(for_good=False)
+            parked.parking.unpark(for_good=False)
             await self._watch(parked.trigger, parked.trigger.events(None), self._held, parked.identity, parked.release)
         finally:
             if self._parked is None:
                 parked.release()
 
-    async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
+    async def _checked(self, trigger: OpenTrigger, loaded: LoadedPosition) -> str:
         """Check the source and return its identity, which is the position's. Raises `SourceChanged` if it is another."""
         self._status.note(findings := await trigger.check())
         refuse_errors(findings)
@@ -225,15 +230,13 @@ class Supervisor:
 
     async def _watch(
         self,
-        trigger: BaseEventTrigger[Any, Any],
+        trigger: OpenTrigger,
         batches: AsyncGenerator[TriggerBatch, None],
         held: HeldPosition,
         identity: str,
         release: Callable[[], None] | None = None,
     ) -> None:
         """Commit batches until the trigger is parked. `release` gives back the client if a parked trigger kept it open."""
-        if isinstance(trigger, IsolatedTrigger) and self._kept is not None:
-            await trigger.keep(self._kept)
         async with aclosing(batches):
             self._begin("the first batch")
             batch = await anext(batches, _END)
@@ -248,23 +251,22 @@ class Supervisor:
                 batch = await anext(batches, _END)
         raise ConfigurationError("the trigger stopped yielding; `events` must go on without end")
 
-    def _park(self, trigger: BaseEventTrigger[Any, Any], identity: str, release: Callable[[], None] | None) -> bool:
+    def _park(self, trigger: OpenTrigger, identity: str, release: Callable[[], None] | None) -> bool:
         """Park the trigger if it only waits to be woken for a while. Without a task it takes a third of the memory."""
-        if self._on_wake is None or not isinstance(trigger, IncrementalTrigger):
-            return False
-        if (seconds := trigger.park(self.wake)) is None:
+        parking = trigger.parking
+        if self._on_wake is None or parking is None or (seconds := parking.park(self.wake)) is None:
             return False
         if seconds >= WORTH_PARKING:
             release = release or self.clients.hold(self.hosted.connection, trigger.client)
         if seconds < WORTH_PARKING or release is None:
-            trigger.unpark(for_good=False)
+            parking.unpark(for_good=False)
             return False
         until = anyio.current_time() + seconds
-        self._parked = _Parked(trigger=trigger, identity=identity, until=until, release=release)
+        self._parked = _Parked(trigger=trigger, parking=parking, identity=identity, until=until, release=release)
         return True
 
     async def _commit(
-        self, trigger: BaseEventTrigger[Any, Any], held: HeldPosition, identity: str, batch: TriggerBatch
+        self, trigger: OpenTrigger, held: HeldPosition, identity: str, batch: TriggerBatch
     ) -> HeldPosition:
         with structlog.contextvars.bound_contextvars(poll_id=secrets.token_hex(6)):
             if self._status.rejected is not None:

@@ -21,6 +21,7 @@ from asset_job.ingest.plan import (
 from asset_job.ingest.records import deduplicated, fields_of, inferred, joined, records, widened
 from asset_job.run_context import run
 from asset_job.runs import Run
+from asset_job.tables.appending import table_of
 from asset_job.tables.merged_part import merged_part
 from asset_job.tables.parts import AppendedPart, commit, stage
 from asset_job.tables.targets import Target
@@ -81,7 +82,7 @@ class Ingest:
             self.run.skip("no event started this run, so there is nothing to merge")
         schema = self.options.schema or self.run.asset_store[to.outlet].get("schema")
         rows = merge_rows(self.run, self.options, schema)
-        merged = merged_part(self.run.table(self._target(to)), rows, self.options.partition_by)
+        merged = merged_part(table_of(self.run, self._target(to)), rows, self.options.partition_by)
         gone = sum(change.row is None for change in rows.changes.of_keys.values())
         self._report(to, {"rows_loaded": merged.rows, "rows_deleted": gone}, merged.commit)
 
@@ -106,7 +107,7 @@ class Ingest:
     ) -> DataFrame:
         if not key:
             return good
-        table = self.run.table(self._target(to))
+        table = table_of(self.run, self._target(to))
         types = {name: good.schema[name].dataType.simpleString() for name in key}
         return deduplicated(good, table.rows_of_other_runs(self.run.spark, types, partition_by), key)
 
@@ -124,7 +125,7 @@ class Ingest:
         )
 
     def _staged(self, frame: DataFrame | None, target: Target, partition_by: Sequence[str] = ()) -> AppendedPart:
-        return stage(self.run.table(target), frame, partition_by, self.run.check_not_superseded)
+        return stage(table_of(self.run, target), frame, partition_by, self.run.check_not_superseded)
 
     def _report(self, to: IngestDestination, summary: Mapping[str, int], committed: str | None) -> None:
         earlier = self._before(to)

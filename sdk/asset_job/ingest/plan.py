@@ -8,12 +8,11 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Literal
 
+from asset_job.data import SchemaEvolution, TableFormat
 from asset_job.errors import AssetJobError, NoRetry
 from asset_job.events import AssetEvent
 from asset_job.sources.request import format_by_name
-from asset_job.tables.columns import SchemaEvolution
 from asset_job.tables.layout import TableLocation, location_of
-from asset_job.tables.targets import TableFormat
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from asset_job.connections import JobConnections
 from asset_job.errors import AssetJobError, require
@@ -26,8 +26,38 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from asset_job.events import AssetEvent
+    from asset_job.runs import Run
     from asset_job.sources.frames import FileFrames
     from asset_job.sources.row_frames import RowFrames
+
+
+def read_for(
+    run: Run,
+    new: Any,
+    *,
+    format: str | None,  # noqa: A002 - as Spark's readers call it
+    schema: Any,
+    table: str | None,
+    connection: str | None,
+    missing: Literal["fail", "skip"],
+    reader: Reader,
+    on_unrepresentable: OnUnrepresentable,
+    options: Mapping[str, Any],
+) -> DataFrame:
+    """A DataFrame of what is new to a run, as `Run.read` says."""
+    request = ReadRequest(
+        spark=run.spark,
+        connections=run.connections,
+        format=format,
+        schema=schema,
+        connection=connection,
+        missing=missing,
+        reader=reader,
+        on_unrepresentable=on_unrepresentable,
+        options=options,
+    )
+    events = [event for of_asset in run.triggering_asset_events.values() for event in of_asset]
+    return read(request, new, events, table)
 
 
 def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: str | None) -> DataFrame:

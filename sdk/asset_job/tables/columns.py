@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from asset_job.data import SchemaEvolution
 from asset_job.errors import TargetFailed
 from asset_job.tables.layout import RUN
-
-SchemaEvolution = Literal["strict", "add_columns"]
 
 
 @dataclass(frozen=True, kw_only=True)

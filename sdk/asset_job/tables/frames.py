@@ -9,8 +9,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, UserDefinedType
 
 from asset_job.errors import TargetFailed
+from asset_job.sources.partition_folders import NO_VALUE
 from asset_job.sources.request import quoted
-from asset_job.tables.layout import NO_VALUE, UNSAFE, TargetTable, check_columns, check_names
+from asset_job.tables.layout import UNSAFE, TargetTable, check_columns, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

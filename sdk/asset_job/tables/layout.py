@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from asset_job.backends import TaskScope
 from asset_job.errors import AssetJobError, TargetFailed
+from asset_job.sources.partition_folders import NO_VALUE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 STAGING = "_staging"
 OWNER = "_run.json"
 RUN = "run"
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 """The characters that Spark escapes in the name of a partition's folder and unescapes when it reads."""
 
@@ -156,12 +156,6 @@ def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> st
 
 def _escaped(text: str) -> str:
     return UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
-
-
-def partition_values(path: str) -> dict[str, str | None]:
-    """The values that the folders of a file's path encode: column -> value."""
-    parts = [part.partition("=") for part in path.split("/")[:-1]]
-    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, equals, value in parts if equals}
 
 
 def partition_aliases(columns: Sequence[str], partition_by: Sequence[str]) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from asset_job.data import SchemaEvolution, TableFormat
 from asset_job.errors import AssetJobError, require, require_on_driver
 from asset_job.sources.request import connection_of
-from asset_job.tables.columns import SchemaEvolution
 from asset_job.tables.layout import Owner, TableLocation, TargetTable, location_of
 from asset_job.tables.local_table import LocalTable
 from asset_job.tables.replacement import WritingTry
@@ -17,7 +17,6 @@ from asset_job.tables.replacement import WritingTry
 if TYPE_CHECKING:
     from asset_job.sources.s3_objects import S3Access
 
-TableFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
 FORMATS = ("parquet", "delta", "iceberg")
 
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
+from asset_job.data import SchemaEvolution
 from asset_job.errors import TargetFailed
 from asset_job.sources.arrow import arrow_schema, registered
 from asset_job.sources.request import quoted
-from asset_job.tables.columns import Columns, SchemaEvolution
+from asset_job.tables.columns import Columns
 from asset_job.tables.data_files import DataFile, DataFileWriter, TableStorage
 from asset_job.tables.layout import RUN, TargetTable, partition_aliases
 from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan

@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(script.name.partition("_")[0] for script in (HERE / "versions").glob("[0-9]*_*.py")))
 """All revisions by the names of their files; the last is this program's. Only who migrates loads alembic."""
+_FOLDED: Final = frozenset(f"{number:04}" for number in range(18, 38))
+"""Revisions between 0.2.0 and 0.3.0. No release had one, and 0038 stands for them."""
+_BEFORE_FOLDING: Final = "032e2bf1"
+"""The last commit of the project that has a migration for each of them."""
 _UPGRADE_LOCK = 4_037_871_201  # an arbitrary number, the same in every release
 
 
 async def upgrade(database: Database) -> None:
     """Bring the schema to this program's revision, if it is not there. Two processes do it one after the other.
 
-    Raises `SchemaOutdated` for a schema that no migration leads from.
+    Raises `SchemaOutdated` for a schema that no migration leads from. It names the commit that upgrades one that has a
+    revision between two releases.
     """
     with _misfits_named():
         async with database.transaction() as connection:
@@ -55,6 +60,11 @@ async def check(database: Database, deadline: float | None = None) -> None:
 
 
 def _outdated(revision: str | None) -> SchemaOutdated:
+    if revision in _FOLDED:
+        return SchemaOutdated(
+            f"the database's schema is at revision {revision}, between the releases 0.2.0 and 0.3.0; run `watcher db upgrade` "
+            f"of the project's commit {_BEFORE_FOLDING} first, which brings it to 0038"
+        )
     return SchemaOutdated(
         f"the database's schema is at revision {revision or 'none'}, this program needs {REVISIONS[-1]}; "
         f"run `watcher db upgrade` with the newest version of the program"

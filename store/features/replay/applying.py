@@ -15,5 +15,4 @@ async def end_of_removed_jobs(connection: AsyncConnection, _applied: AppliedCata
     removed = select(job.c.dag_id).where(~job.c.active)
     over = update(replay).where(replay.c.dag_id.in_(removed), replay.c.finished_at.is_(None))
     await connection.execute(over.values(finished_at=database_now()))
-    await connection.execute(update(job).where(~job.c.active, job.c.replay_id.is_not(None)).values(replay_id=None))
     return NOTHING_APPLIED

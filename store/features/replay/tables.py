@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, text
 
 from store.database.lifecycle import KeptForEver, Lifecycle, NameRule, RowOwner
 from store.database.schema import PARTITION_KEY, UtcDateTime
 from store.database.tables import BIG_ID, NAME, table
+
+GOES_ON: Final = text("finished_at IS NULL")
 
 # Stored events that a job gets again, or for the first time: what was asked for, and how far it has come.
 replay = table(
@@ -35,6 +37,7 @@ replay = table(
     Column("actor", NAME, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
+    Index("ix_replay_open", "dag_id", postgresql_where=GOES_ON, sqlite_where=GOES_ON),
     sqlite_autoincrement=True,
     feature="replay",
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 from tests.stand_in_airflow import StandInAirflow
 
 

@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import select
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 from store.catalog import catalog_sync, neighbour
 from store.catalog.catalog_sync import Declared, DeclaredAsset
 from store.catalog.neighbour import DeclaredForward

@@ -17,7 +17,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from prometheus_client import generate_latest
 from sqlalchemy import update
 
-from config.models.settings import Settings
+from config.features.alerts.settings import AlertsPart
 from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
@@ -34,12 +34,16 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
+from watcher.configuration.declarations import planners
+from watcher.features.outbox.problems import problems as outbox_problems
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
+from watcher.installed import known_settings
 from watcher.outbound.alerts.delivery import Alerts
 from watcher.outbound.alerts.evaluator import Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.problems.reading import read_problems
+from watcher.scheduling.problems import reading
+from watcher.scheduling.problems.sources import ProblemsLook, read_problems
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "66666666-6666-6666-6666-666666666666"
@@ -64,15 +68,26 @@ DECLARED = Declared(
 )
 
 
+READERS = [reading.problems, outbox_problems]
+
+
 class World:
     """A leader that checks for alerts when a test calls `look`, and sends them."""
 
     def __init__(self, database: Database, leadership: Leadership, entries: list[dict[str, Any]]):
-        settings = Settings.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
+        settings = known_settings(()).model.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
         self.database, self.metrics = database, Metrics()
-        self.target = Alerts.of(settings.alerts, self.metrics)
+        self.target = Alerts.of(settings.part(AlertsPart).alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake)
+        self.planners = planners()
+        self.evaluator = Evaluator.of(
+            settings,
+            database,
+            leadership,
+            on_alerts=self.sender.wake,
+            problems_of=READERS,
+            planners=self.planners,
+        )
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:
@@ -88,7 +103,9 @@ class World:
         with anyio.fail_after(PATIENCE):
             while True:
                 async with self.database.reading() as connection:
-                    problems = await read_problems(connection, await now_of(connection))
+                    now = await now_of(connection)
+                    look = ProblemsLook(connection=connection, now=now, planners=self.planners)
+                    problems = await read_problems(look, READERS)
                 if any(each.kind == "undelivered" and sentence in each.message for each in problems):
                     return
                 await anyio.sleep(0.02)

@@ -24,6 +24,7 @@ from store.state.attributed import AttributedEntries
 from tests.features import HOOKS
 from tests.service.api.conformance import Conforming, Document
 from tests.service.queued_tasks import queued_task_of
+from watcher.configuration.declarations import planners
 from watcher.host.loops import Hint
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
@@ -63,6 +64,7 @@ def make_context(
         sign_in=SignIn(secrets=[secret], auth=auth),
         limits=RequestLimits(max_value_storage_bytes=65535, default_retention_days=30),
         process=ProcessState(configuration_hash=configuration_hash),
+        planners=planners(),
     )
 
 
@@ -189,7 +191,7 @@ def serving(context: ApiContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
-def application(context: ApiContext) -> FastAPI:
+def application(context: ApiContext, _features: Any = None) -> FastAPI:
     """Return the application with this context. All applications share their routes, which are as slow to make as fifty requests."""
     made = copy(_first(None))
     made.state = State({"context": context})

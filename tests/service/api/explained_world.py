@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -22,22 +23,22 @@ from store.detection import positions
 from store.features.clean_source import recording
 from store.features.clean_source.recording import CleanedWatcher
 from store.features.clean_source.tables import cleaning
+from store.processes import cleanup
+from store.processes.cleanup import Retention
 from store.runs import queues
-from tests.features import HOOKS, TABLES
+from tests.features import HOOKS, KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
+from triggers.options import facts_of
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
 from watcher.triggerer.cleaning.decision import PASSES
 from watcher.triggerer.cleaning.service import SourceCleaning
-from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 
 OWNER = "t1"
 PATIENCE = timedelta(minutes=1)
@@ -85,6 +86,16 @@ class ExplainedWorld:
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
         return run_id
 
+    async def forget_runs(self) -> int:
+        """Let every run have ended long ago, and remove those past their retention; return how many the clean-up removed."""
+        days = {"task_days": 30, "history_days": 90, "event_days": 90, "run_days": 90, "orphan_days": 30}
+        [sweep] = [
+            each for each in await cleanup.sweeps(self.database, Retention(**days), KEPT_EVENTS) if each.name == "runs"
+        ]
+        async with self.database.transaction() as connection:
+            await connection.execute(update(run).values(end_date=LONG_AGO))
+            return (await sweep.remove(connection, 10_000, None, self.database.dialect)).rows
+
     async def clean(self, name: str) -> None:
         """Clean the source of a watcher, as the process that hosts it does, until nothing is left to do."""
         hosted, health = self.hosted[name], Health()
@@ -117,21 +128,31 @@ async def bring_forward(database: Database) -> None:
 
 @asynccontextmanager
 async def explained_world(
-    database: Database, triggers: Mapping[str, Configured], scheduled: set[str], logs: Path, **connections: BaseModel
+    database: Database,
+    triggers: Mapping[str, Configured],
+    scheduled: set[str],
+    logs: Path,
+    *,
+    jobs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    **connections: BaseModel,
 ) -> AsyncIterator[ExplainedWorld]:
-    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
+    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type.
+
+    `jobs` are further ones, each with the assets that it waits for, which are all configured.
+    """
     options = {name: trigger.Options.model_validate(given) for name, (trigger, given) in triggers.items()}
-    further = {name: tuple(getattr(each, "further_assets", ())) for name, each in options.items()}
+    facts = {name: facts_of(each) for name, each in options.items()}
+    further = {name: each.further_assets for name, each in facts.items()}
     configured = declared(
-        assets={name: f"x://{name}" for name in (*triggers, *chain.from_iterable(further.values()))},
+        assets={name: f"x://{name}" for name in (*triggers, *chain(*further.values(), *jobs.values()))},
         watchers={name: name for name in triggers},
-        jobs={"load": sorted(scheduled)},
+        jobs={"load": sorted(scheduled), **jobs},
     )
     watchers = [replace(each, further_assets=further[each.name]) for each in configured.watchers]
     cleaned = {
-        name: CleanedWatcher(after=clean_source.after, assets={name, *further[name]})
-        for name, each in options.items()
-        if (clean_source := getattr(each, "clean_source", None)) is not None
+        name: CleanedWatcher(after=each.cleaned_after, assets={name, *further[name]})
+        for name, each in facts.items()
+        if each.cleaned_after is not None
     }
     features = {"clean_source": partial(recording.apply, watchers=cleaned)}
     ids = (await apply(database, replace(configured, watchers=watchers, features=features))).asset_ids
@@ -141,15 +162,16 @@ async def explained_world(
             name=name,
             asset=name,
             asset_id=ids[name],
-            trigger=trigger,
+            trigger=ImportedTrigger(trigger),
             options=options[name],
             connection=trigger.connection_type,
+            facts=facts[name],
             further_assets={each: ids[each] for each in further[name]},
         )
         for name, (trigger, _) in triggers.items()
     }
     async with anyio.create_task_group() as tasks:
-        clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients(connections, tasks)
         control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:

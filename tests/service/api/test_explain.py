@@ -14,6 +14,7 @@ from tests.databases import on_both
 from tests.servers import PostgresDatabase, S3Server
 from tests.service.api.explained_sources import s3_connection
 from tests.service.api.explained_world import explained_world
+from tests.service.api.test_reconcile import reconciled
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
@@ -64,7 +65,9 @@ async def test_a_file_below_no_watched_folder_is_outside_of_each(database: Datab
         assert unknown.status_code == 404
 
 
-async def test_what_an_event_named_and_the_retention_removed_is_unknown(database: Database, tmp_path: Path) -> None:
+async def test_what_is_younger_than_the_retention_and_no_event_names_was_not_reported(
+    database: Database, tmp_path: Path
+) -> None:
     triggers: Mapping[str, Any] = {"files": (FileNewFiles, {"path": str(tmp_path / "in"), **OPTIONS, "start": "all"})}
     put(tmp_path / "in", "a.csv")
     async with explained_world(database, triggers, set(), tmp_path) as world:
@@ -72,7 +75,9 @@ async def test_what_an_event_named_and_the_retention_removed_is_unknown(database
         async with database.transaction() as connection:
             await connection.exec_driver_sql("DELETE FROM asset_event")
             await connection.exec_driver_sql("UPDATE asset SET created_at = created_at - interval '200 days'")
-        assert await world.state("a.csv", "files") == "before_start"  # the file is younger than what was removed
+        [answer] = await world.explained("a.csv", watcher="files")
+        [item] = (await reconciled(world, "files"))["items"]
+    assert (answer["state"], answer["state_before"], item["state"]) == ("not_reported", "before_start", "not_reported")
 
 
 async def test_a_file_that_no_event_can_name_is_rejected_and_a_young_one_waits(

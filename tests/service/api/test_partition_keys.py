@@ -13,10 +13,10 @@ from store.database import schema
 from store.database.schema import queued_event
 from store.keys import Batching
 from store.partition_keys import Completeness
+from tests.schedulers import make_scheduler
 from tests.service.api.application import CONFIGURED, Api, Try
 from tests.service.scheduler.settings import HOME
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.scheduler import Scheduler
 
 RUNS: Final = "/api/v2/dags/load_orders/dagRuns"
 EVENTS: Final = "/api/v2/assets/events"
@@ -37,7 +37,7 @@ async def scheduled(api: Api) -> list[tuple[str, str | None]]:
     lease = timedelta(seconds=15)
     leadership = Leadership(database=api.database, owner=HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
     await leadership.campaign()
-    await Scheduler(api.database, leadership, on_runs=lambda: None).check()
+    await make_scheduler(api.database, leadership).check()
     listed = (await api.get(RUNS, order_by="id"))["dag_runs"]
     return [(each["dag_run_id"], each["partition_key"]) for each in listed]
 

@@ -66,7 +66,7 @@ async def test_planted_differences_of_a_table_are_named_and_explained(
         await rows.execute(INSERT, 1, 3)  # 116 to 118
         await world.poll("rows")
         clean = await reconciled(world, "rows")
-        assert differing(clean) == {"before_start": 7, "rejected": 1, "failed": 4, "reported_not_loaded": 3}
+        assert differing(clean) == {"before_start": 7, "rejected": 1, "failed": 4, "queued": 3}
         assert (clean["source"], clean["reported"], clean["loaded"], clean["exact"]) == (115, 107, 100, True)
 
         transaction = writer.transaction()
@@ -87,15 +87,18 @@ async def test_planted_differences_of_a_table_are_named_and_explained(
         "not_reported": range(58, 63),
         "failed": range(112, 116),
         "rejected": [111],
-        "reported_not_loaded": [116, 117, 118, 121],
+        "queued": [116, 117, 118, 121],
         "waiting": [119, 120, 122, 123],
-        "gone_from_source": [20, 21, 50],
+        "missing": [20, 21, 50],
     }
     assert differing(result) == {kind: len(ids) for kind, ids in planted.items()}
     assert {(item["state"], int(item["item"])) for item in result["items"]} == {
         (kind, number) for kind, ids in planted.items() for number in ids
     }
     assert (result["source"], result["reported"], result["loaded"]) == (117, 103, 95)
+    assert not result["exact"]
+    assert "from id 58 on" in result["why_not"]
+    assert "watcher rewind rows --to 57" in result["why_not"]
     sentences = {item["item"]: item["sentence"] for item in result["items"]}
     assert "no event names" in sentences["60"]
     assert "the disk was full" in sentences["112"]

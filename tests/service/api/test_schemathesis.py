@@ -27,9 +27,6 @@ from watcher.serving.api.context import ApiContext
 from watcher.serving.api.sign_in import recent_tokens
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 
 pytestmark = [on_both, pytest.mark.slow]
 CHECKS: Final = (
@@ -82,7 +79,7 @@ parameters = {{ "path.task_instance_id" = "{task_instance_id}" }}
 async def looking(api: Api) -> AsyncIterator[ApiContext]:
     """Return the context of a process that hosts no watcher but can move positions."""
     async with anyio.create_task_group() as tasks:
-        clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients({}, tasks)
         control = Control(
             tables=TABLES, database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30)
         )

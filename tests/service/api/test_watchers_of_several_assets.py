@@ -86,7 +86,7 @@ async def test_files_of_every_asset_are_explained_and_reconciled(
         }
         result = await reconciled(world, "inbox")
         assert (result["source"], result["reported"], result["loaded"]) == (4, 4, 3)
-        assert differing(result) == {"reported_not_loaded": 1}
+        assert differing(result) == {"reported": 1}
 
         (source / "refunds" / "d.csv").write_text("new")
         await world.poll("inbox")

@@ -45,8 +45,8 @@ from watcher.configuration.declarations import declared
 from watcher.configuration.vocabulary import vocabulary
 from watcher.host import logs
 from watcher.host.metadata import logs_directory
+from watcher.serving.api import create_app
 from watcher.serving.http_server import listen, serve
-from watcher.serving.web import create_app
 
 ROOT = Path(__file__).parents[3]
 CONFIGURATION = """

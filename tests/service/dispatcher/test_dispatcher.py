@@ -31,9 +31,9 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import Attachment, NotYet, Progress, SparkApplication, Status
 from watcher.submit.spark.yarn import ApplicationsLeft
 
@@ -366,7 +366,7 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
 
 
 async def test_a_retry_is_started_when_it_is_due_not_at_the_next_check(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(hours=1))
+    monkeypatch.setattr("watcher.scheduling.tries.dispatcher.CHECK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
     async with dispatching(database, jobs):
@@ -422,7 +422,7 @@ class FailsToCancelOnce(PlainPython):
 
 
 async def test_a_timeout_is_not_forgotten_if_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.tries.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     jobs.declare_assets("orders")
     ends_well = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)"
     jobs.add("plain", ends_well, outlets={"orders"}, timeout=1)
@@ -544,7 +544,7 @@ async def test_a_submitter_says_how_often_it_is_polled(database, jobs):
 
 
 async def test_a_timeout_counts_from_the_start_despite_temporary_failures(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr("watcher.scheduling.tries.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
     await queue(database, jobs, "slow")
     async with dispatching(database, jobs, submitter=FailsOftenToPoll(workspace(jobs.folder))):
@@ -932,7 +932,7 @@ class Telling(PlainPython):
 async def test_the_progress_of_a_job_is_recorded_unless_it_reports_its_own(
     database, jobs, tmp_path, monkeypatch, claimed
 ):
-    monkeypatch.setattr("watcher.scheduling.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
+    monkeypatch.setattr("watcher.scheduling.tries.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
     pids, submitter = tmp_path / "pids", Telling(workspace(tmp_path))
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
@@ -1135,8 +1135,8 @@ class LeavesSomething(PlainPython):
 
 
 async def test_what_a_try_left_is_removed_after_its_end_until_that_succeeds(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(seconds=0.05))
-    monkeypatch.setattr("watcher.scheduling.forgetting.AGAIN_AFTER", timedelta(0))
+    monkeypatch.setattr("watcher.scheduling.tries.dispatcher.CHECK_EVERY", timedelta(seconds=0.05))
+    monkeypatch.setattr("watcher.scheduling.tries.forgetting.AGAIN_AFTER", timedelta(0))
     jobs.add("quick", "")
     await queue(database, jobs, "quick")
     submitter = LeavesSomething(workspace(jobs.folder))

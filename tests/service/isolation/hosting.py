@@ -26,7 +26,9 @@ from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
 from tests.features import DECLARATIONS, TABLES
 from watcher.configuration.declarations import declared
-from watcher.configuration.sources import child_settings, hosted
+from watcher.configuration.sources import hosted
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.opening import child_settings
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
@@ -35,6 +37,7 @@ from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.triggerer.isolation.trigger import OwnProcesses
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -58,7 +61,7 @@ def configured(
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  the vocabulary's plug-ins are those of the file
 
     with Inquirer(server) as inquirer:
-        return load(file, vocabulary(inquirer), dict(os.environ))
+        return load(file, vocabulary(AskedClasses(inquirer)), dict(os.environ))
 
 
 @dataclass(eq=False)
@@ -117,7 +120,7 @@ async def hosting(
     poll_timeout = configuration.settings.triggerer.poll_timeout
     async with anyio.create_task_group() as tasks:
         children = Children(server, tasks, limits)
-        clients = Clients(configuration.connections, tasks, children)
+        clients = Clients(configuration.connections, tasks, OwnProcesses(children))
 
         def supervise(watcher: Hosted) -> Supervisor:
             return Supervisor(

@@ -22,13 +22,18 @@ from store.errors import Conflict
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
-from triggers.base import TriggerContext
+from triggers.base import StoredPosition, TriggerBatch, TriggerContext
+from triggers.cleaning import Cleans
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explains
+from triggers.hosting import Retells, Surveys
+from triggers.inventories import Lists
 from watcher.host import logs
+from watcher.triggerer.clients import ForeignTrigger
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import ForeignTrigger
+from watcher.triggerer.isolation.trigger import OwnProcesses
 
 pytestmark = pytest.mark.service
 
@@ -224,14 +229,53 @@ async def test_a_hint_reaches_an_isolated_trigger_between_two_polls(server: Fork
     async with anyio.create_task_group() as tasks:
         children = Children(server, tasks, ChildSettings(plugins=PLUGINS))
         context = TriggerContext(watcher="w")
-        async with trigger.open(children, context) as isolated, aclosing(isolated.events(None)) as batches:
+        processes = OwnProcesses(children)
+        async with processes.open(trigger, context) as isolated, aclosing(isolated.events(None)) as batches:
             numbers: list[Any] = []
             async for batch in batches:
                 numbers += [event.payload["number"] for event in batch.events]
                 if numbers == [1, 2]:
                     break
                 if batch.position is None:
-                    await isolated.wake()
+                    isolated.wake()
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_isolated_trigger_explains_and_surveys_in_its_process_and_lists_and_cleans_nothing(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    for name in ("a.csv", "b.csv", "c.txt"):
+        (tmp_path / name).write_text("1")
+    options = {"path": str(tmp_path), "match": "*.csv", "min_age": "0s"}
+    trigger = ForeignTrigger(
+        path="triggers.local_folder.new_files.FileNewFiles", options=options, connection=None, folder=Path("/")
+    )
+    async with anyio.create_task_group() as tasks:
+        processes = OwnProcesses(Children(server, tasks, ChildSettings()))
+        async with processes.open(trigger, TriggerContext(watcher="w", dry_run=True)) as isolated:
+            await isolated.check()
+            explains, surveys = isolated.ability(Explains), isolated.ability(Surveys)
+            assert explains is not None
+            assert surveys is not None
+            finding = await surveys.survey()
+            explanation = await explains.explain(str(tmp_path / "c.txt"), None)
+            others = [isolated.ability(ability) for ability in (Lists, Cleans, Retells)]
+        tasks.cancel_scope.cancel()
+    assert finding is not None
+    assert finding.message == f"3 files in {tmp_path}, 2 of which match `*.csv`"
+    assert explanation.state == "not_matched"
+    assert others == [None, None, None]
+
+
+async def test_an_isolated_trigger_that_lacks_abilities_has_none(server: ForkServer) -> None:
+    trigger = ForeignTrigger(path="hostile.Counter", options={"interval": "2h"}, connection=None, folder=Path("/"))
+    async with anyio.create_task_group() as tasks:
+        processes = OwnProcesses(Children(server, tasks, ChildSettings(plugins=PLUGINS)))
+        async with processes.open(trigger, TriggerContext(watcher="w", dry_run=True)) as isolated:
+            assert isolated.ability(Explains) is None
+            assert isolated.ability(Surveys) is None
+            assert not await isolated.reselects({"counter": 2})
+            assert isolated.retold(StoredPosition(state={}), TriggerBatch()) is None
         tasks.cancel_scope.cancel()
 
 

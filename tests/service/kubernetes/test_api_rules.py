@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.kubernetes_api import running_api
 from tests.service.kubernetes.conftest import bind, namespace_of
 from tests.unit.submit.plain import make_submission

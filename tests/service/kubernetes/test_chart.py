@@ -15,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from config.features.kubernetes.settings import KubernetesPart
 from config.reading.loader import load
 from tests.effort import PATIENCE
 from tests.helm_chart import CHART, ROOT, HelmFailed, documents, helm, refusals, rendered, write_schemas
@@ -117,9 +118,10 @@ def test_the_program_takes_its_configuration_and_variables(values: Mapping[str, 
     loaded = load(tmp_path / "watchers.yaml", vocabulary(), variables(objects), with_files=True)
     settings = loaded.settings
     assert loaded.warnings == ()
-    assert settings.kubernetes is not None
-    assert (settings.kubernetes.in_cluster, settings.kubernetes.namespace) == (True, "spark")
-    assert str(settings.kubernetes.api_url) == "http://watcher.spark:8795"
+    kubernetes = settings.part(KubernetesPart).kubernetes
+    assert kubernetes is not None
+    assert (kubernetes.in_cluster, kubernetes.namespace) == (True, "spark")
+    assert str(kubernetes.api_url) == "http://watcher.spark:8795"
     assert settings.triggerer.grace.total_seconds() < stateful_pod(objects)["terminationGracePeriodSeconds"]
     assert (settings.api.base_url is None) is (values == {})
     assert (settings.database.url is None) is (values == {})

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from config.models.kubernetes import KubernetesSettings
+from config.features.kubernetes.settings import KubernetesSettings
 from store.database import Database
 from store.database.schema import database_now, task_try
 from tests.service.store.test_tries import intend, queued_task
 from tests.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
-from watcher.configuration.cluster_check import check_cluster
 from watcher.errors import StartRefused
+from watcher.features.kubernetes.cluster_check import check_cluster
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.submitter import ClusterUnknown
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.stand_in_kubernetes import TOKEN, stand_in_kubernetes
 from tests.unit.submit.kubernetes_pods import SilentTries
 from tests.unit.submit.plain import make_submission

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.service.kubernetes.conftest import RunningApi, namespace_of
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
 from tests.unit.submit.plain import make_submission

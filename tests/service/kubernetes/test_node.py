@@ -12,7 +12,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.effort import PATIENCE
 from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import GATEWAY, KubernetesApi

@@ -11,7 +11,8 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.postgres.by_update.statements import NewsByUpdate
-from triggers.postgres.sql import TableName, news_of
+from triggers.postgres.sql import news_of
+from triggers.shared.postgres.sql import TableName
 
 pytestmark = pytest.mark.service
 

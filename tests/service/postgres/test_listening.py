@@ -19,8 +19,8 @@ from triggers.errors import ConfigurationError
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.server import notifications
-from triggers.postgres.server.failures import CLOSE_TIMEOUT
 from triggers.postgres.server.notifications import Notifications, definition, install
+from triggers.shared.postgres.failures import CLOSE_TIMEOUT
 
 pytestmark = pytest.mark.service
 
@@ -174,7 +174,7 @@ async def test_a_connection_that_died_silently_is_noticed_and_named(
     assert notifications.PROBE_EVERY + notifications.PROBE_TIMEOUT + CLOSE_TIMEOUT <= 40
     monkeypatch.setattr(notifications, "PROBE_EVERY", 0.2)
     monkeypatch.setattr(notifications, "PROBE_TIMEOUT", 0.2)
-    monkeypatch.setattr("triggers.postgres.server.failures.CLOSE_TIMEOUT", 0.2)
+    monkeypatch.setattr("triggers.shared.postgres.failures.CLOSE_TIMEOUT", 0.2)
     await orders.execute(definition(options()))
     async with proxied(postgres_database.dsn) as proxy:
         real = PostgresConnection.model_validate({"dsn": postgres_database.dsn})

@@ -13,8 +13,8 @@ from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.logged import logged, logged_database
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import Finding
+from triggers.changes import reader, watcher_slot
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged
-from triggers.postgres.log import kept_slot, reader
 
 pytestmark = pytest.mark.service
 
@@ -341,7 +341,7 @@ async def test_a_slot_that_keeps_too_much_is_dropped(dsn: str, admin: asyncpg.Co
 
 @pytest.mark.usefixtures("admin")
 async def test_a_slot_waits_for_transactions_that_are_open(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_slot, "MOST_PATIENCE", 0.5)
+    monkeypatch.setattr(watcher_slot, "MOST_PATIENCE", 0.5)
     writer = await asyncpg.connect(dsn)
     await writer.execute("BEGIN; INSERT INTO orders DEFAULT VALUES")
     pid = writer.get_server_pid()

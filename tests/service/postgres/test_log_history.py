@@ -16,10 +16,10 @@ from tests.effort import PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.service.postgres.conftest import MortalServer, mortal
 from tests.service.postgres.logged import replayed
-from tests.service.postgres.tiny_host import TinyHost, options
+from tests.service.postgres.tiny_host import TinyHost, changes_options
+from triggers.changes.slot import FAILOVER_SINCE
 from triggers.errors import SourceChanged, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.log.slot import FAILOVER_SINCE
 
 pytestmark = pytest.mark.service
 
@@ -30,7 +30,7 @@ STATEMENTS = (
     "UPDATE orders SET note = md5(random()::text) WHERE id = (SELECT max(id) - 3 FROM orders)",
     "DELETE FROM orders WHERE id = (SELECT min(id) FROM orders)",
 )
-PUBLISH = f"CREATE PUBLICATION {options(mode='log').publication_name} FOR TABLE orders"
+PUBLISH = f"CREATE PUBLICATION {changes_options().publication_name} FOR TABLE orders"
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def rows_of(server: MortalServer) -> dict[str, dict[str, object]]:
 async def at(server: MortalServer, before: TinyHost | None = None) -> AsyncIterator[TinyHost]:
     """A host in mode `log` at this server, which goes on from the position of another."""
     async with PostgresConnection.model_validate({"dsn": f"{server.dsn}?sslmode=disable"}).open() as client:
-        host = TinyHost(client, options(mode="log", columns=["id", "note"]), installation="one")
+        host = TinyHost(client, changes_options(columns=["id", "note"]), installation="one")
         if before is not None:
             host.committed = before.committed
         try:

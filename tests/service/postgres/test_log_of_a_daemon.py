@@ -1,4 +1,4 @@
-"""Mode `log` of real daemons on both metadata databases: killed in the middle of transactions, and with a slot that is lost."""
+"""`postgres.changes` of real daemons on both metadata databases: killed in the middle of transactions, and with a slot that is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.service.postgres.logged import COLUMNS, SCHEMA, TABLES, LogWriter, lo
 from tests.service.postgres.replay import ReplayedTable
 from tests.torture.daemons import Daemons, until
 from triggers.base import TriggerEvent
-from triggers.postgres.options import NewRowsOptions
+from triggers.changes.options import ChangesOptions
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -48,16 +48,15 @@ def shop(server: PostgresServer) -> Iterator[str]:
         with psycopg.connect(dsn, autocommit=True) as admin:
             admin.execute(SCHEMA)
             for table in TABLES:
-                name = NewRowsOptions(table=f"public.{table}", mode="log").publication_name
+                name = ChangesOptions(table=f"public.{table}").publication_name
                 admin.execute(f"CREATE PUBLICATION {name} FOR TABLE {table} WITH (publish_via_partition_root)".encode())
         yield dsn
 
 
 def document(dsn: str) -> dict[str, Any]:
     watched = {
-        "trigger": "postgres.new_rows",
+        "trigger": "postgres.changes",
         "connection": "shop",
-        "mode": "log",
         "columns": COLUMNS,
         "interval": "50ms",
         "batch": {"max_rows": 50},

@@ -17,7 +17,7 @@ from tests.backups import backed_up
 from tests.servers import running_postgres
 from tests.service.postgres.logged import logged_database
 from tests.torture.daemons import Daemons, until
-from triggers.postgres.options import NewRowsOptions
+from triggers.changes.options import ChangesOptions
 from watcher.host.home import Home
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -34,7 +34,7 @@ def shop() -> Iterator[str]:
             for table in MODES:
                 admin.execute(TABLE.format(table).encode())
             admin.execute("CREATE INDEX ON updated (updated_at)")
-            name = NewRowsOptions(table="public.logged", mode="log").publication_name
+            name = ChangesOptions(table="public.logged").publication_name
             admin.execute(f"CREATE PUBLICATION {name} FOR TABLE logged".encode())
         yield dsn
 

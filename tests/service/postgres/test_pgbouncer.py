@@ -21,7 +21,7 @@ from tests.service.postgres.conftest import ORDERS
 from tests.service.postgres.tiny_host import hosted
 from triggers.errors import ConfigurationError
 from triggers.postgres.connection import SETTINGS, PostgresConnection
-from triggers.postgres.server.failures import driver_errors
+from triggers.shared.postgres.failures import driver_errors
 from watcher.host.database_address import sessions_with
 
 pytestmark = [pytest.mark.service, pytest.mark.skipif(PROGRAM is None, reason=MISSING)]

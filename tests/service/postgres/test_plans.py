@@ -16,7 +16,8 @@ from triggers.postgres.by_update.statements import NewsByUpdate, RowsByUpdate, o
 from triggers.postgres.catalog.sequences import DrawnIds
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.server.session import Session
-from triggers.postgres.sql import TableName, news_of, primary_key_as_json, row_as_json
+from triggers.postgres.sql import news_of
+from triggers.shared.postgres.sql import TableName, primary_key_as_json, row_as_json
 
 pytestmark = pytest.mark.service
 

@@ -18,7 +18,7 @@ from triggers.base import TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.server.failures import NotPrimary
+from triggers.shared.postgres.failures import NotPrimary
 
 pytestmark = pytest.mark.service
 

@@ -27,9 +27,10 @@ from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.server.failures import driver_errors
-from triggers.postgres.server.passwords import rds_tokens
+from triggers.shared.postgres.failures import driver_errors
+from triggers.shared.postgres.passwords import rds_tokens
 from watcher.host.database_address import connections_to_database
+from watcher.installed import known_settings
 
 pytestmark = pytest.mark.service
 ROLE = "watching"
@@ -317,7 +318,7 @@ async def test_the_metadata_database_takes_a_token(door: Door, tmp_path: Path, m
         monkeypatch.setenv(name, value)
     tokens = rds_tokens("localhost", door.port, ROLE)
     monkeypatch.setattr(
-        "triggers.postgres.server.passwords.rds_tokens", lambda *where: {("localhost", door.port, ROLE): tokens}[where]
+        "triggers.shared.postgres.passwords.rds_tokens", lambda *where: {("localhost", door.port, ROLE): tokens}[where]
     )
     change(door.server, await tokens.current())
     url = f"postgresql+asyncpg://{ROLE}@localhost:{door.port}/postgres"
@@ -326,6 +327,6 @@ async def test_the_metadata_database_takes_a_token(door: Door, tmp_path: Path, m
 
 async def metadata_role(folder: Path, database: Mapping[str, object]) -> str:
     (folder / "watchers.yaml").write_text(json.dumps({"version": 1, "settings": {"database": database}}))
-    settings = load_settings(folder / "watchers.yaml", {})
+    settings = load_settings(folder / "watchers.yaml", {}, known_settings)
     async with connections_to_database(settings) as opened, opened.reading() as connection:
         return str((await connection.execute(text("SELECT session_user"))).scalar_one())

@@ -63,7 +63,10 @@ async def pages_of_mode_id(dsn: str, admin: asyncpg.Connection, writer: asyncpg.
         await uncommitted.rollback()
         assert host.trigger is not None
         table = host.trigger._examiner.table
-        select, probe = IdSelection(table, table.facts.drawn(table.options)).rows, RowsByIdReader.question(table)
+        select, probe = (
+            IdSelection(table, table.facts.drawn(unsafe_ids=table.options.by_id.unsafe_ids)).rows,
+            RowsByIdReader.question(table),
+        )
         assert sent == {SET_LIMITS, select.fresh, select.fresh_and_late, LOCKS, MARK_AND_MARKS}
         return [
             SqlPage(

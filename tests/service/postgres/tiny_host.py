@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triggers.base import RejectedItem, StoredPosition, TriggerBatch, TriggerContext, TriggerEvent, refuse_errors
+from triggers.changes.options import ChangesOptions
+from triggers.changes.trigger import PostgresChanges
 from triggers.errors import TriggerError
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
@@ -17,6 +19,10 @@ from triggers.postgres.options import NewRowsOptions
 
 def options(**values: object) -> NewRowsOptions:
     return NewRowsOptions.model_validate({"table": "public.orders", "interval": "1ms", **values})
+
+
+def changes_options(**values: object) -> ChangesOptions:
+    return ChangesOptions.model_validate({"table": "public.orders", "interval": "1ms", **values})
 
 
 def ids_of(events: list[TriggerEvent]) -> list[int]:
@@ -97,12 +103,12 @@ class Committed:
 
 
 class TinyHost:
-    def __init__(self, client: PostgresClient, watched: NewRowsOptions, **context: Any) -> None:
+    def __init__(self, client: PostgresClient, watched: NewRowsOptions | ChangesOptions, **context: Any) -> None:
         self.client = client
         self.options = watched
         self.context = TriggerContext(watcher="orders_rows", **context)
         self.committed = Committed()
-        self.trigger: NewRows | None = None
+        self.trigger: Any = None
         self._batches: AsyncGenerator[TriggerBatch, None] | None = None
         self.kept: StoredPosition | None = None
         """The position before the last `rewind`."""
@@ -111,15 +117,20 @@ class TinyHost:
 
     async def rewind(self, to: str) -> None:
         await self.stop()
-        trigger = NewRows(self.options, self.client, self.context)
+        trigger = self.new_trigger()
         refuse_errors(await trigger.check())
         self.kept, self.retold = self.committed.position, []
         self.committed.apply(TriggerBatch(position=trigger.rewound(self.kept, to)))
         await self.start()
 
-    async def start(self) -> NewRows:
+    def new_trigger(self) -> NewRows | PostgresChanges:
+        if isinstance(self.options, ChangesOptions):
+            return PostgresChanges(self.options, self.client, self.context)
+        return NewRows(self.options, self.client, self.context)
+
+    async def start(self) -> Any:
         await self.stop()
-        trigger = NewRows(self.options, self.client, self.context)
+        trigger = self.new_trigger()
         self.trigger = trigger
         refuse_errors(await trigger.check())
         self._batches = trigger.events(self.committed.position)

@@ -32,8 +32,8 @@ from tests.service.api.application import DEFINITION, Api, adapted, serving
 from tests.service.web.browsing import Browser, browsing
 from watcher.host.health import Health, WatcherReport
 from watcher.scheduling.problems.reading import of_watcher
+from watcher.serving.api import create_app
 from watcher.serving.http_server import listen, serve
-from watcher.serving.web import create_app
 
 pytestmark = [pytest.mark.service, on_both]
 HOUR = timedelta(hours=1)

@@ -17,9 +17,9 @@ from tests.service.s3.conftest import Front, Put, error, new_files
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import JsonValue, TriggerBatch
 from triggers.errors import TriggerError
-from triggers.file_scan.manifests import LARGEST
 from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles
+from triggers.shared.manifests import LARGEST
 
 pytestmark = pytest.mark.service
 ODD = ["in/ü ñ+1%/all.list", "in/a//b/all.list", "in/q&<>'\"*~(3)=?#/all.list", "in/./x/../all.list"]

@@ -16,13 +16,13 @@ from store.database import Database
 from store.database.schema import database_now, leader, queued_event
 from store.runs import queues
 from store.runs.queues import JobQueue
+from tests.schedulers import make_scheduler
 from tests.service.scheduler.settings import HOME
 from watcher.host.leader_election import Leadership
-from watcher.scheduling import scheduler
+from watcher.scheduling import partition_planner
 from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partition_planner import plan_partitions
-from watcher.scheduling.planning import RunPlan, Waits
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.plans import RunPlan, Waits
 
 LEASE = timedelta(seconds=15)
 AGE = timedelta(minutes=10)
@@ -42,7 +42,7 @@ class Process:
         self.leadership = Leadership(
             database=database, owner=home, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None
         )
-        self.scheduler = Scheduler(database, self.leadership, on_runs=lambda: None)
+        self.scheduler = make_scheduler(database, self.leadership)
 
 
 @dataclass(kw_only=True)
@@ -134,5 +134,5 @@ class Processes:
             return remembering
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(scheduler, "plan_partitions", plan_twice)
+            patch.setattr(partition_planner, "plan_partitions", plan_twice)
             yield

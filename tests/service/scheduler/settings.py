@@ -21,8 +21,9 @@ from store.features.partitions.applying import forget_groups
 from store.features.replay.applying import end_of_removed_jobs
 from store.keys import JobDefinition
 from store.runs import jobs
+from tests.schedulers import make_scheduler
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.scheduler import Scheduler
 
 HOME = "55555555-5555-5555-5555-555555555555"
 
@@ -90,11 +91,15 @@ async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str 
         return dict((await catalog_sync.apply(session, configuration(jobs, names), database.dialect)).asset_ids)
 
 
-async def leading_scheduler(database: Database) -> Scheduler:
+async def leadership_of(database: Database) -> Leadership:
     lease = timedelta(seconds=15)
     leadership = Leadership(database=database, owner=HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
     await leadership.campaign()
-    return Scheduler(database, leadership, on_runs=lambda: None)
+    return leadership
+
+
+async def leading_scheduler(database: Database) -> Scheduler:
+    return make_scheduler(database, await leadership_of(database))
 
 
 async def tell(database: Database, *asset_ids: int, extra: str = "{}", key: str | None = None) -> list[int]:

@@ -27,6 +27,7 @@ from store.database.schema import asset, asset_alias, asset_event, job, queued_e
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.catchup.tables import catchup
 from store.features.replay.tables import replay
 from store.keys import JobDefinition
 from store.references import satisfied
@@ -66,27 +67,20 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-from watcher.scheduling import (
-    catching_up,
-    completeness,
-    item_counts,
-    partition_memory,
-    partition_planner,
-    partitions,
-    planning,
-)
+from watcher.configuration.declarations import planners
+from watcher.scheduling import catching_up, completeness, item_counts, partition_memory, partition_planner, partitions
 from watcher.scheduling.compared_items import DistinctItems, NamedFiles
 from watcher.scheduling.partition_memory import JudgedPartitions
-from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.partitions import DueGroup
-from watcher.scheduling.planning import Waits
-from watcher.scheduling.triggering import run_kept
+from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs
 
 on_sqlite = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 pytestmark = pytest.mark.service
 HISTORIES, HISTORIES_OF_SERVERS = effort(25, 5_000), effort(12, 5_000)
 """The histories of each kind on SQLite, and on a server, where one takes several times as long."""
+PLANNERS = planners()
 CONFIGURED = select(*JOB_COLUMNS).where(job.c.active).order_by(job.c.dag_id)
 FOUND_WITHIN = 500
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -144,7 +138,7 @@ def extra_of(event: ModelEvent, number: int) -> str:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model, processes = ScheduleModel(planning.MOST_RUNS), Processes(database=database)
+    model, processes = ScheduleModel(plans.MOST_RUNS), Processes(database=database)
     ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
     await processes.start()
     with processes.clocks(), processes.compared():
@@ -243,7 +237,7 @@ async def _decide_on_a_queue(database: Database, model: ScheduleModel, kind: str
     if kind == "force" and state.now is not None and state.now.per_partition and state.queue:
         key = model.force(dag_id)
         async with database.transaction() as connection:
-            assert await run_partition(connection, await kept_events.lock(connection, dag_id), key)
+            assert await PLANNERS.run_partition(connection, await kept_events.lock(connection, dag_id), key)
     if kind == "force" or not model.left(dag_id):
         return
     done, left = 0, len(model.left(dag_id))
@@ -252,7 +246,7 @@ async def _decide_on_a_queue(database: Database, model: ScheduleModel, kind: str
             queue = await kept_events.lock(connection, dag_id)
             assert queue.events == left - done
             if kind == "run left":
-                done += await run_kept(connection, queue, to=queue.newest)
+                done += await PLANNERS.run_kept(connection, queue, to=queue.newest)
             else:
                 done += await kept_events.take_off(connection, dag_id, actor="a person")
     (model.run_left if kind == "run left" else model.drop_left)(dag_id)
@@ -316,13 +310,14 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     runs: dict[str, dict[str, list[int]]] = {dag_id: {} for dag_id in model.jobs}
     of_run = and_(r.dag_id == run.c.dag_id, r.run_id == run.c.run_id)
     shown: dict[str, dict[str, Any]] = {dag_id: {} for dag_id in model.jobs}
-    columns = (run.c.partition_key, run.c.partition_complete, run.c.late)
+    columns = (run.c.partition_key, run.c.of_feature)
     of_runs = select(run.c.dag_id, run.c.run_id, r.event_id, *columns).outerjoin(run_asset_event, of_run)
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, event, *of_partition in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
-            shown[dag_id][run_id] = tuple(of_partition)
+        for dag_id, run_id, event, key, said in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            flags = json.loads(said or "{}")
+            shown[dag_id][run_id] = (key, flags.get("partition_complete"), flags.get("late", False))
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
@@ -339,7 +334,7 @@ async def _shows(database: Database, model: ScheduleModel) -> None:
     """Compare what people read of each job that waits with what lacks."""
     async with database.reading() as connection:
         rows = await all_of(connection, CONFIGURED, JobRow)
-        shown = await waiting_jobs(connection, rows)
+        shown = await waiting_jobs(connection, rows, PLANNERS)
     for each in shown:
         dag_id = each.job.dag_id
         found = {
@@ -486,8 +481,8 @@ def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
     async def early(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
         counted = await begin(connection, applied)
         new = applied.jobs.keys() - applied.jobs_before.keys()
-        mine = update(job).where(job.c.dag_id.in_(new), job.c.catchup_at == 0)
-        await connection.execute(mine.values(catchup_to=job.c.catchup_to - 1))
+        mine = update(catchup).where(catchup.c.dag_id.in_(new), catchup.c.at_event == 0)
+        await connection.execute(mine.values(to_event=catchup.c.to_event - 1))
         return counted
 
     patch.setattr(catchups, "begin", early)
@@ -531,7 +526,7 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
 
 def judging_together(patch: pytest.MonkeyPatch) -> None:
     """Plant: a partition is complete once all partitions together are."""
-    decide = planning.completing
+    decide = plans.completing
 
     def anywhere(first_events: Mapping[str, int], waits: Waits) -> int | None:
         completed_by = decide({name: min(first_events.values()) for name in ASSETS}, waits)
@@ -562,7 +557,7 @@ def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
     """Plant: what the schedule does not wait for never has a run of its own."""
-    patch.setattr(planning, "is_awaited", lambda *_: True)
+    patch.setattr(plans, "is_awaited", lambda *_: True)
 
 
 def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
@@ -741,8 +736,8 @@ MANIFEST_PLANTS = (
 
 
 def _tiny_transactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planning, "MOST_EVENTS", 3)
-    patch.setattr(planning, "MOST_RUNS", 2)
+    patch.setattr(plans, "MOST_EVENTS", 3)
+    patch.setattr(plans, "MOST_RUNS", 2)
 
 
 @on_both

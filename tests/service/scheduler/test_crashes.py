@@ -13,13 +13,13 @@ from store.database.schema import run, task_try
 from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
+from tests.schedulers import make_scheduler
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 
 pytestmark = pytest.mark.service
@@ -74,7 +74,7 @@ async def live(database, folder):
         lease=LEASE,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
-    scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
+    scheduler = make_scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
     async with anyio.create_task_group() as tasks:
         await leadership.campaign()
         await tasks.start(scheduler.run)

@@ -23,10 +23,10 @@ from tests.databases import emptied, on_both, statements_of
 from tests.effort import SEED, effort
 from tests.service.scheduler.settings import HOME, configure, job_on
 from watcher.host.leader_election import Leadership
-from watcher.scheduling import run_starter
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.run_starter import RunStarter
-from watcher.scheduling.submissions import JobToStart, Submissions
+from watcher.scheduling.tries import run_starter
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.run_starter import RunStarter
+from watcher.scheduling.tries.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 

@@ -107,7 +107,7 @@ async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_eve
 @on_both
 async def test_a_long_queue_becomes_the_same_runs_in_many_transactions_even_after_a_crash(database, monkeypatch):
     """The only event of `b` is among the first: later events get runs although the condition is not met any more."""
-    monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 40)
+    monkeypatch.setattr("watcher.scheduling.planning.plans.MOST_EVENTS", 40)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=20)])
     events = await tell(database, ids["a"], ids["b"], *[ids["a"]] * 98)
     plan = (await (await leading_scheduler(database))._schedule(["load"]))["load"]
@@ -124,7 +124,7 @@ async def test_a_long_queue_becomes_the_same_runs_in_many_transactions_even_afte
 
 
 async def test_many_runs_of_one_event_each_are_created_by_many_transactions(database, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.planning.MOST_RUNS", 10)
+    monkeypatch.setattr("watcher.scheduling.planning.plans.MOST_RUNS", 10)
     ids = await configure(database, [job_on("load", "a", mode="each"), job_on("other", "a")])
     scheduler = await leading_scheduler(database)
     events = await tell(database, *[ids["a"]] * 35)
@@ -134,7 +134,7 @@ async def test_many_runs_of_one_event_each_are_created_by_many_transactions(data
 
 
 async def test_a_rest_that_a_person_removed_is_discarded(database, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 2)
+    monkeypatch.setattr("watcher.scheduling.planning.plans.MOST_EVENTS", 2)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=2)])
     await tell(database, ids["a"], ids["b"], *[ids["a"]] * 3)
     scheduler = await leading_scheduler(database)

@@ -12,13 +12,13 @@ import anyio
 from store.database import Database
 from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
+from tests.schedulers import make_scheduler
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
 from watcher.host.metadata import keep_unfrozen
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 
 LEASE = timedelta(seconds=2)
@@ -48,7 +48,7 @@ async def main(url: str, folder: Path, home: str) -> None:
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise
         )
-        scheduler = Scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
+        scheduler = make_scheduler(database, leadership, on_runs=dispatcher.wakeup.set)
 
         def wake() -> None:
             scheduler.wakeup.set()

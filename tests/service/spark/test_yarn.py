@@ -50,7 +50,7 @@ class OnYarn(SparkSubmit):
     def command(self, submission: Submission, folder: TryFolder) -> Command:
         application = submission.application
         environment = {"SPARK_LOCAL_IP": "127.0.0.1", "HADOOP_CONF_DIR": os.environ[CONFIGURATION], **application.env}
-        jars = f"local:{self._runtime(application).spark_home}/jars/*"
+        jars = f"local:{self.runtime(application).spark_home}/jars/*"
         conf = {**CONF, **quick_executors(), "spark.yarn.jars": jars, **application.conf}
         there = application.model_copy(update={"master": "yarn", "conf": conf, "env": environment})
         return super().command(replace(submission, application=there), folder)

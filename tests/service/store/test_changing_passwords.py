@@ -22,8 +22,9 @@ from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable
 from tests.databases import migrate
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
-from triggers.postgres.server.passwords import PasswordFile, PasswordSupply, password_supply
+from triggers.shared.postgres.passwords import PasswordFile, PasswordSupply, password_supply
 from watcher.host.database_address import connections_to_database, sessions_with
+from watcher.installed import known_settings
 
 pytestmark = pytest.mark.service
 ROLE = "keyed"
@@ -168,7 +169,7 @@ async def test_the_settings_name_the_place(door: Door, tmp_path: Path) -> None:
     """A relative path starts at the folder of the configuration."""
     document = {"version": 1, "settings": {"database": {"url": door.url, "password": {"file": door.file.name}}}}
     (tmp_path / "watchers.yaml").write_text(json.dumps(document))
-    async with connections_to_database(load_settings(tmp_path / "watchers.yaml", {})) as database:
+    async with connections_to_database(load_settings(tmp_path / "watchers.yaml", {}, known_settings)) as database:
         await use(database)
 
 
@@ -184,7 +185,7 @@ async def test_the_settings_name_the_place(door: Door, tmp_path: Path) -> None:
 async def test_a_command_without_a_password_is_an_outage_with_a_sentence(
     door: Door, source: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triggers.postgres.server.passwords.COMMAND_DEADLINE", 0.5 if "sleep" in source else 30.0)
+    monkeypatch.setattr("triggers.shared.postgres.passwords.COMMAND_DEADLINE", 0.5 if "sleep" in source else 30.0)
     command = password_supply(None, [sys.executable, "-c", source], 60)
     async with Database.open(door.url, connect=sessions_with(command)) as database:
         with pytest.raises(DatabaseUnavailable, match=f"gives no password for the database: {reason}; ") as refused:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import Table, bindparam, func, insert, select, text, update
+from sqlalchemy import Table, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from store.base import NEVER_EXPIRE, AssetScope, TaskScope
 from store.database import Database, schema
 from store.database.schema import UtcDateTime
+from store.features.catchup.tables import catchup
 from store.keys import JobDefinition
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
@@ -209,11 +210,11 @@ async def test_old_runs_are_removed_with_their_tries_and_free_their_events(
         await put_in(database, schema.asset_store_increment, ledger)
 
     async with database.transaction() as session:  # a job still has to get the events after the fourth
-        await session.execute(update(schema.job).values(catchup_at=4, catchup_to=6, catchup_assets="[1]"))
+        await session.execute(insert(catchup).values(dag_id="load", at_event=4, to_event=6, assets="[1]"))
     assert (await cleaner.clean())["events"] == 1
     assert await all_of(database, schema.asset_event.c.id) == [2, 3, 4, 5, 6]
     async with database.transaction() as session:
-        await session.execute(update(schema.job).values(catchup_at=None))
+        await session.execute(delete(catchup))
 
     removed = await cleaner.clean()
     assert removed["events"] == 1

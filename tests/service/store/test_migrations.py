@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -51,6 +52,7 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
 OF_FEATURES = {
     "alert": "alerts",
     "asset_forward": "airflow",
+    "catchup": "catchup",
     "cleaned_watcher": "clean_source",
     "cleaning": "clean_source",
     "listen_position": "airflow",
@@ -258,6 +260,62 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
     async with empty.reading() as connection:
         capacities = (await connection.execute(text("SELECT id, capacity FROM triggerer ORDER BY id"))).all()
     assert [tuple(row) for row in capacities] == [("t1", 10_000), ("t2", 10_000)]
+
+
+BEFORE_0041 = migrations.REVISIONS[migrations.REVISIONS.index("0041") - 1]
+BEFORE_STEPS = (
+    (
+        "INSERT INTO job (dag_id, task_id, definition, replay_id, created_at, updated_at)"
+        " VALUES ('again', 'load', '{}', 1, :now, :now)"
+    ),
+    (
+        "INSERT INTO job (dag_id, task_id, definition, catchup_at, catchup_to, catchup_assets, created_at, updated_at)"
+        " VALUES ('new', 'load', '{}', 4, 9, '[1, 2]', :now, :now), ('done', 'load', '{}', NULL, NULL, NULL, :now, :now)"
+    ),
+    (
+        "INSERT INTO replay (dag_id, from_at, to_at, include_dropped, expected_count, last_event, last_run, actor, created_at)"
+        " VALUES ('again', :now, :now, false, 3, 9, 2, 'a person', :now)"
+    ),
+    "INSERT INTO run"
+    " (dag_id, run_id, run_type, triggered_by, state, trace_id, run_after, queued_at, partition_complete, late)"
+    " VALUES "
+    + ", ".join(
+        f"('done', '{complete}/{late}', 'manual', 'cli', 'success', 't', :now, :now, {complete}, {late})"
+        for complete in ("NULL", "true", "false")
+        for late in ("true", "false")
+    ),
+)
+
+
+async def test_what_steps_and_planners_had_as_columns_is_moved_there_and_back(empty: Database) -> None:
+    await upgrade_to(empty, BEFORE_0041)
+    await fill(empty, BEFORE_STEPS, "")
+    columns = "catchup_at, catchup_to, catchup_assets, replay_id FROM job ORDER BY dag_id"
+    of_runs = "run_id, partition_complete, late FROM run ORDER BY run_id"
+
+    async def rows(what: str) -> list[tuple[Any, ...]]:
+        async with empty.reading() as connection:
+            return [tuple(row) for row in await connection.execute(text(f"SELECT {what}"))]
+
+    before = [await rows(columns), await rows(of_runs)]
+    await upgrade_to(empty, "0041")
+    assert await rows("dag_id, feature, while_paused FROM open_step ORDER BY dag_id") == [
+        ("again", "replay", True),
+        ("new", "catchup", False),
+    ]
+    assert await rows("* FROM catchup") == [("new", 4, 9, "[1, 2]")]
+    said = {name: said and json.loads(said) for name, said in await rows("run_id, of_feature FROM run")}
+    assert said == {
+        "NULL/true": {"late": True},
+        "NULL/false": None,
+        "true/true": {"partition_complete": True, "late": True},
+        "true/false": {"partition_complete": True},
+        "false/true": {"partition_complete": False, "late": True},
+        "false/false": {"partition_complete": False},
+    }
+    async with empty.transaction() as connection:
+        await connection.run_sync(lambda sync: command.downgrade(migrations.config(sync), BEFORE_0041))
+    assert [await rows(columns), await rows(of_runs)] == before
 
 
 BEFORE_FEATURES = (

@@ -32,11 +32,8 @@ from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.triggerer.cleaning.service import SourceCleaning
-from watcher.triggerer.clients import Clients, Hosted
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -61,7 +58,9 @@ class FolderPlace:
 
     def hosted(self, **options: Any) -> dict[str, Any]:
         wanted = {"path": str(self.root / "in"), "min_age": "0s", "interval": "5ms", "start": "all", **options}
-        return {"trigger": FileNewFiles, "options": FileNewFilesOptions.model_validate(wanted), "connection": None}
+        checked = FileNewFilesOptions.model_validate(wanted)
+        trigger = ImportedTrigger(FileNewFiles)
+        return {"trigger": trigger, "options": checked, "facts": checked.facts(), "connection": None}
 
     connections: Mapping[str, Any] = field(default_factory=dict)
 
@@ -103,7 +102,9 @@ class BucketPlace:
 
     def hosted(self, **options: Any) -> dict[str, Any]:
         wanted = {"bucket": self.bucket, "prefix": "in/", "interval": "5ms", "start": "all", **options}
-        return {"trigger": S3NewFiles, "options": S3NewFilesOptions.model_validate(wanted), "connection": "lake"}
+        checked = S3NewFilesOptions.model_validate(wanted)
+        trigger = ImportedTrigger(S3NewFiles)
+        return {"trigger": trigger, "options": checked, "facts": checked.facts(), "connection": "lake"}
 
     def write(self, name: str, content: str = "x") -> None:
         self.server.client.put_object(Bucket=self.bucket, Key=f"in/{name}", Body=content.encode())
@@ -259,7 +260,7 @@ async def cleaning_world(
     process, health, metrics = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1), Health(), Metrics()
     committer = Committer(database=database, metrics=metrics, hooks=HOOKS, on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
-        clients = Clients(place.connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients(place.connections, tasks)
 
         def supervise(watcher: Hosted) -> Supervisor:
             return Supervisor(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete, insert, select, update
 
+from store.catalog import dropped_events
 from store.database import Database
+from store.database.lifecycle import delete_whole
 from store.database.schema import (
     asset_event,
     audit,
@@ -109,7 +112,7 @@ async def test_files_stay_for_a_while_after_the_last_success(database: Database,
 
 @pytest.mark.parametrize(
     ("state", "reason", "why"),
-    [("failed", None, "failed"), ("success", "marked as success", "marked"), ("deleted", None, "deleted")],
+    [("failed", None, "failed"), ("success", "marked as success", "marked"), ("deleted", None, "dropped")],
 )
 async def test_files_stay_and_are_listed_when_no_run_has_loaded_them(
     database: Database, folder: FolderPlace, state: str, reason: str | None, why: str
@@ -143,10 +146,42 @@ async def test_files_stay_whose_event_somebody_took_off_a_queue(database: Databa
     async with cleaning_world(database, folder, clean_source=DELETE) as world:
         await world.reported(1)
         [(event_id,)] = await world.rows(select(asset_event.c.id))
-        dropped = {"dag_id": "load", "event_id": event_id, "reason": "deleted", "dropped_at": datetime.now(UTC)}
+        dropped = {
+            "dag_id": "load",
+            "event_id": event_id,
+            "reason": "deleted",
+            "outcome": "dropped",
+            "dropped_at": datetime.now(UTC),
+        }
         await world.do(delete(queued_event), insert(dropped_event).values(dropped))
         await world.clean()
-        assert (folder.names(), await world.states()) == (["a.csv"], [("staying", "dequeued", 0)])
+        assert (folder.names(), await world.states()) == (["a.csv"], [("staying", "dropped", 0)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome", "states"),
+    [
+        (None, "loaded", [("done", None, 1)]),
+        ("marked as success", "loaded", [("staying", "marked", 0)]),
+        (None, None, [("staying", "unknown", 0)]),
+    ],
+)
+async def test_a_file_goes_after_its_run_was_forgotten_if_that_is_known_to_have_loaded_it(
+    database: Database, folder: FolderPlace, reason: str | None, outcome: str | None, states: list[Any]
+) -> None:
+    folder.write("a.csv")
+    async with cleaning_world(database, folder, clean_source=DELETE) as world:
+        await world.reported(1)
+        await world.load("load", reason=reason)
+        await world.do(update(run).values(end_date=datetime.now(UTC) - timedelta(days=100)))
+        async with database.transaction() as connection:
+            ids = (await connection.execute(select(run.c.id))).scalars().all()
+            await dropped_events.record_of_runs(connection, ids)
+            await delete_whole(connection, run, run.c.id.in_(ids))
+            await connection.execute(update(dropped_event).values(outcome=outcome))
+        await world.clean()
+        assert await world.states() == states
+        assert folder.names() == ([] if states[0][0] == "done" else ["a.csv"])
 
 
 async def test_a_clear_puts_the_deletion_off(database: Database, folder: FolderPlace) -> None:
@@ -156,7 +191,7 @@ async def test_a_clear_puts_the_deletion_off(database: Database, folder: FolderP
         run_id = await world.load("load")
         await world.do(update(run).values(state="queued"))
         await world.clean()
-        assert (folder.names(), await world.states()) == (["a.csv"], [("waiting", "active", 0)])
+        assert (folder.names(), await world.states()) == (["a.csv"], [("waiting", "running", 0)])
         await world.end(run_id, "success")
         await world.clean()
         assert folder.names() == []

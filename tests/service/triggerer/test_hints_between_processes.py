@@ -21,7 +21,8 @@ from tests.service.scheduler.settings import HOME, configure, consumed, job_on, 
 from watcher.host.hint_relay import CHANNEL, HintRelay
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint, HintKind
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.base import Planners
+from watcher.scheduling.planning.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 LOOK = [Hint(what=what) for what in get_args(HintKind)]
@@ -147,7 +148,7 @@ async def test_an_event_that_another_process_committed_has_its_run_at_once(datab
     ):
         ids = await configure(committing, [job_on("one", "a")])
         leadership = Leadership(database=leading, owner=HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
-        scheduler = CountedScheduler(leading, leadership, on_runs=lambda: None)
+        scheduler = CountedScheduler(leading, leadership, on_runs=lambda: None, steps={}, planners=Planners())
         await tasks.start(leadership.run)
 
         def deliver(hint: Hint) -> None:

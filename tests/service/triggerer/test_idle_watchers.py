@@ -38,11 +38,8 @@ from triggers.postgres.reading.progress import ReadProgress
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
 from watcher.host.metrics import Metrics
-from watcher.triggerer.clients import Clients, Hosted
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.supervisor import WORTH_PARKING, Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -126,14 +123,14 @@ async def hosting(
             name=name,
             asset=name,
             asset_id=ids[name],
-            trigger=counted[trigger],
+            trigger=ImportedTrigger(counted[trigger]),
             options=trigger.Options.model_validate(options),
             connection=trigger.connection_type,
         )
         for name, (trigger, options) in triggers.items()
     }
     async with anyio.create_task_group() as tasks:
-        clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients(connections, tasks)
         triggerer = Triggerer(
             database=database,
             process=process,

@@ -38,6 +38,7 @@ from tests.effort import PATIENCE
 from tests.features import TABLES
 from triggers.base import (
     BaseOptions,
+    Facts,
     Finding,
     IncrementalTrigger,
     Position,
@@ -52,12 +53,9 @@ from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.scheduling.problems.reading import of_watcher
 from watcher.triggerer import failures
-from watcher.triggerer.clients import Clients, Hosted, open_clients
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -205,9 +203,10 @@ def hosted(tapes, asset_ids, refused=(), pause_after=None, start="all"):
             name=f"{name}_items",
             asset=name,
             asset_id=asset_ids[name],
-            trigger=TapeTrigger,
+            trigger=ImportedTrigger(TapeTrigger),
             options=TapeOptions(tape=tape, refuse=name in refused, start=start),
             connection=None,
+            facts=Facts(starts_now=start == "now"),
             pause_after=pause_after,
         )
         for name, tape in tapes.items()
@@ -224,7 +223,7 @@ async def triggerer(
     process = ProcessInfo(id=process_id or str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
-        clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients({}, tasks)
 
         def supervise(one):
             return Supervisor(
@@ -799,7 +798,7 @@ async def test_a_watcher_that_is_asked_polls_now(database, source, monkeypatch, 
 
         async def waits():
             trigger = supervised.supervisor.report.trigger
-            is_at_rest = trigger is not None and trigger._on_wake is not None
+            is_at_rest = trigger is not None and trigger.trigger._on_wake is not None
             return is_at_rest if how != "fails" else supervised.supervisor.report.retry_at is not None
 
         await until(waits)

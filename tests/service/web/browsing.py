@@ -16,8 +16,8 @@ from starlette.datastructures import State
 
 from store.processes import tokens
 from tests.service.api.application import Api
+from watcher.serving.api import create_app
 from watcher.serving.api.context import ApiContext
-from watcher.serving.web import create_app
 
 HOME = "http://localhost"
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from config.models.alerts import AlertConfig
+from config.features.alerts.settings import AlertConfig
 from store.keys import Condition, JobDefinition
 from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset
 from watcher.outbound.alerts.changes import Rule, changes, rules, targets
+from watcher.scheduling.planning.conditions import lacking
 from watcher.scheduling.problems.problem import StandingProblem
 from watcher.scheduling.problems.reading import of_waiting_job
-from watcher.scheduling.waiting_partitions import lacking
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

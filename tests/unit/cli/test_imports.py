@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.feature("commands")
+
 ROOT = Path(__file__).parents[3]
 LIGHT = {
     "watcher.cli.app": "sqlalchemy",
@@ -19,7 +21,7 @@ LIGHT = {
     "triggers.s3.connection": "aiobotocore",
     "watcher.submit.spark_submit": "sqlalchemy",
     "watcher.configuration.source_checks": "aiobotocore",
-    "watcher.configuration.left_slots": "asyncpg",
+    "watcher.features.changes.left_slots": "asyncpg",
     "watcher.triggerer.control": "prometheus_client",
 }
 

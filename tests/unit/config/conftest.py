@@ -12,8 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from config.errors import ConfigurationInvalid, UnknownClass
 from config.models import Configuration
 from config.models.values import Duration
+from config.names import Isolation
 from config.reading.loader import load
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import TriggerKind, Vocabulary
+from triggers.options import facts_of
+from watcher.installed import known_settings
 
 Load = Callable[..., Configuration]
 Problems = Callable[..., list[str]]
@@ -80,9 +83,9 @@ def _files_defaults(uri: str) -> Mapping[str, Any]:
 
 
 TRIGGERS = {
-    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults),
-    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}),
-    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}),
+    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults, facts=facts_of),
+    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}, facts=facts_of),
+    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}, facts=facts_of),
 }
 
 
@@ -117,6 +120,7 @@ def vocabulary() -> Vocabulary:
         submitter=_submitter,
         refusals=lambda _name, _spark, _options: (),
         submitters={"spark-submit": Nothing},
+        settings=known_settings,
         add_plugins=lambda *_: None,
     )
 

@@ -8,7 +8,10 @@ from datetime import timedelta
 import pytest
 
 from config.errors import ConfigurationInvalid
+from config.features.airflow.settings import AirflowPart
 from config.models import Configuration
+
+pytestmark = pytest.mark.feature("airflow")
 
 TEXT = """\
 settings: {{airflow: {{base_url: "http://airflow:8080", {sign_in}, forward: {forward}, listen: {listen}}}}}
@@ -25,7 +28,7 @@ def text(
 
 
 def test_forward_and_listen_have_defaults(load_text: Callable[..., Configuration]) -> None:
-    airflow = load_text(text("user: watcher, password: pass")).settings.airflow
+    airflow = load_text(text("user: watcher, password: pass")).settings.part(AirflowPart).airflow
     assert airflow is not None
     assert (airflow.forward, airflow.listen) == ({"orders": "their_orders"}, {"their_customers": "customers"})
     assert airflow.lateness == timedelta(minutes=10)
@@ -35,8 +38,9 @@ def test_forward_and_listen_have_defaults(load_text: Callable[..., Configuration
 def test_forward_says_whether_partition_keys_go_along(load_text: Callable[..., Configuration]) -> None:
     plain = load_text(text())
     keyed = load_text(text(forward="{orders: {asset: their_orders, partition_key: true}, report: theirs}"))
-    assert keyed.settings.airflow is not None
-    long = {name: (each.asset, each.partition_key) for name, each in keyed.settings.airflow.forwards.items()}
+    airflow = keyed.settings.part(AirflowPart).airflow
+    assert airflow is not None
+    long = {name: (each.asset, each.partition_key) for name, each in airflow.forwards.items()}
     assert long == {"orders": ("their_orders", True), "report": ("theirs", False)}
     assert plain.hash != keyed.hash
     for wrong, sentence in (

@@ -6,13 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from config.features.alerts.settings import AlertsPart
 from tests.unit.config.conftest import Load, Problems
+
+pytestmark = pytest.mark.feature("alerts")
 
 MAIL = "{smtp: {host: mail, from: w@example.com, to: [o@example.com]}}"
 
 
 def test_a_rule_needs_only_kinds_and_a_target(load_text: Load) -> None:
-    [rule] = load_text(f"settings: {{alerts: [{{on: [run_failed], to: {MAIL}}}]}}").settings.alerts
+    [rule] = load_text(f"settings: {{alerts: [{{on: [run_failed], to: {MAIL}}}]}}").settings.part(AlertsPart).alerts
     assert (rule.on, rule.hold, rule.assets, rule.jobs) == (("run_failed",), timedelta(0), ("*",), ("*",))
     assert rule.to.smtp is not None
     assert (rule.to.smtp.port, rule.to.smtp.sender, rule.to.smtp.starttls) == (587, "w@example.com", True)
@@ -20,9 +23,11 @@ def test_a_rule_needs_only_kinds_and_a_target(load_text: Load) -> None:
 
 def test_addresses_and_headers_are_secrets(load_text: Load) -> None:
     hook = "{webhook: {url: 'https://chat/${TOKEN}', headers: {A: '${TOKEN}'}, template: '{\"text\": {{ message | tojson }}}'}}"
-    [rule] = load_text(
-        f"settings: {{alerts: [{{on: [run_failed], for: 5m, to: {hook}}}]}}", TOKEN="hunter22"
-    ).settings.alerts
+    [rule] = (
+        load_text(f"settings: {{alerts: [{{on: [run_failed], for: 5m, to: {hook}}}]}}", TOKEN="hunter22")
+        .settings.part(AlertsPart)
+        .alerts
+    )
     assert "hunter22" not in repr(rule)
     assert rule.to.webhook is not None
     assert rule.to.webhook.url.get_secret_value() == "https://chat/hunter22"

@@ -22,6 +22,8 @@ from config.models.changes import (
 from config.reading.loader import load
 from config.reading.sources import folders, stamps
 from watcher.configuration.vocabulary import vocabulary
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.triggerer.isolation.inquiries import Inquirer
 
 TEXT = """
 version: 1
@@ -55,7 +57,7 @@ def read(folder: Path, edit: Edit = lambda _: None, secret: str = "s3cr3t") -> C
     (folder / "secret").write_text(secret)
     with (folder / "watchers.yaml").open("w") as file:
         YAML(typ="safe", pure=True).dump(document, file)
-    return load(folder / "watchers.yaml", vocabulary(), os.environ)
+    return load(folder / "watchers.yaml", vocabulary(AskedClasses(Inquirer())), os.environ)
 
 
 def only(**names: str) -> Difference:

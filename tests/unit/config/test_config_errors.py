@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid, Problem
+from config.names import Isolation
 from config.reading.loader import load
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import TriggerKind, Vocabulary
 
 CASES = {
     "unknown section": (

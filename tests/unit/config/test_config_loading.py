@@ -17,6 +17,7 @@ from config.models.schedules import AliasCondition, All, AssetCondition
 from config.reading.loader import load
 from config.reading.settings_loader import load_settings
 from config.vocabulary import Vocabulary
+from watcher.installed import known_settings
 
 
 def test_an_empty_configuration_has_the_documented_settings(
@@ -96,6 +97,7 @@ def test_an_empty_configuration_has_the_documented_settings(
         },
         "alerts": (),
         "plugins_dir": tmp_path / "plugins",
+        "features": (),
     }
 
 
@@ -462,9 +464,9 @@ def test_the_hash_covers_options_of_a_watcher_and_of_a_job(load_text: Callable[.
 def test_the_settings_are_read_alone(write: Callable[[str], Path]) -> None:
     text = 'settings: {home: there, api: {port: "${PORT}"}}\nconnections: {a: {b: "${MISSING}"}}\njobs: {a: 1, a: 2}\n'
     file = write(text)
-    settings = load_settings(file, {"PORT": "7", "WATCHER_SETTINGS__API__HOST": "::1"})
+    settings = load_settings(file, {"PORT": "7", "WATCHER_SETTINGS__API__HOST": "::1"}, known_settings)
     assert (settings.api.port, settings.api.host, settings.home) == (7, "::1", file.parent / "there")
-    assert load_settings(write("jobs: {}"), {}).api.port == 8795
+    assert load_settings(write("jobs: {}"), {}, known_settings).api.port == 8795
 
 
 @pytest.mark.parametrize(
@@ -482,5 +484,5 @@ def test_the_settings_are_read_alone(write: Callable[[str], Path]) -> None:
 )
 def test_settings_that_are_wrong_are_refused(write: Callable[[str], Path], text: str, sentence: str) -> None:
     with pytest.raises(ConfigurationInvalid) as refused:
-        load_settings(write(text), {})
+        load_settings(write(text), {}, known_settings)
     assert sentence in str(refused.value)

@@ -12,6 +12,10 @@ from config.models import Configuration
 from config.models.assets import parts_by_asset
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.triggerer.isolation.inquiries import Inquirer
+
+pytestmark = pytest.mark.feature("partitions")
 
 ASSETS = """
 assets:
@@ -126,7 +130,7 @@ def test_the_watchers_of_an_asset_agree_on_its_parts(
     write: Callable[[str], Path], own: str, one: str, two: str
 ) -> None:
     with pytest.raises(ConfigurationInvalid) as refused:
-        load(write(WATCHED.format(own=own, one=one, two=two)), vocabulary(), {})
+        load(write(WATCHED.format(own=own, one=one, two=two)), vocabulary(AskedClasses(Inquirer())), {})
     (problem,) = refused.value.problems
     assert problem.path == "assets.orders.watchers.two.partition"
     assert "names other parts than the asset, which has day" in str(problem)
@@ -134,7 +138,7 @@ def test_the_watchers_of_an_asset_agree_on_its_parts(
 
 def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) -> None:
     text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
-    configuration = load(write(text), vocabulary(), {})
+    configuration = load(write(text), vocabulary(AskedClasses(Inquirer())), {})
     assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
 
 
@@ -154,14 +158,14 @@ def test_a_marker_needs_a_watcher_that_reports_it_last(write: Callable[[str], Pa
 assets: {orders: {watchers: {files: {trigger: file.new_files, path: in, last: [_SUCCESS]}}}, plain: }
 jobs: {load: {schedule: {any: [plain, orders]}, batch: {mode: per_partition, complete: {marker: _SUCCESS}}, spark: {application: load.py}}}
 """
-    batch = load(write(text), vocabulary(), {}).jobs["load"].batch
+    batch = load(write(text), vocabulary(AskedClasses(Inquirer())), {}).jobs["load"].batch
     assert batch.complete is not None
     assert batch.complete.marker == "_SUCCESS"
     with pytest.raises(ConfigurationInvalid, match=r'give a watcher of files `last: \["_SUCCESS"\]`'):
-        load(write(text.replace("{any: [plain, orders]}", "plain")), vocabulary(), {})
+        load(write(text.replace("{any: [plain, orders]}", "plain")), vocabulary(AskedClasses(Inquirer())), {})
     with pytest.raises(ConfigurationInvalid, match="has it; give a watcher"):
-        load(write(text.replace("last: [_SUCCESS]", "last: ['**/_DONE']")), vocabulary(), {})
-    load(write(text.replace("last: [_SUCCESS]", "last: ['**/_*']")), vocabulary(), {})
+        load(write(text.replace("last: [_SUCCESS]", "last: ['**/_DONE']")), vocabulary(AskedClasses(Inquirer())), {})
+    load(write(text.replace("last: [_SUCCESS]", "last: ['**/_*']")), vocabulary(AskedClasses(Inquirer())), {})
 
 
 WITH_MANIFESTS = """
@@ -181,7 +185,10 @@ jobs:
 
 def test_a_watcher_reads_the_manifests_that_jobs_wait_for(write: Callable[[str], Path]) -> None:
     def manifests(text: str) -> dict[str, tuple[str, ...]]:
-        return {name: watcher.manifests for name, watcher in load(write(text), vocabulary(), {}).watchers.items()}
+        return {
+            name: watcher.manifests
+            for name, watcher in load(write(text), vocabulary(AskedClasses(Inquirer())), {}).watchers.items()
+        }
 
     other = "other: {schedule: [orders, plain], batch: {mode: per_partition, complete: {manifest: all.list}}, spark: {application: load.py}}"
     nobody: tuple[str, ...] = ()
@@ -194,12 +201,16 @@ def test_a_watcher_reads_the_manifests_that_jobs_wait_for(write: Callable[[str],
     further = WITH_MANIFESTS.replace("path: alone,", 'path: alone, assets: {orders: "orders/**"},')
     assert manifests(further) == {**one, "alone": ("day=*/*.list",)}, "it has events of the job's asset"
     with pytest.raises(ConfigurationInvalid, match="is not a key"):
-        load(write(WITH_MANIFESTS.replace("path: in,", "path: in, manifests: [x],")), vocabulary(), {})
+        load(
+            write(WITH_MANIFESTS.replace("path: in,", "path: in, manifests: [x],")),
+            vocabulary(AskedClasses(Inquirer())),
+            {},
+        )
 
 
 def test_a_job_that_waits_for_a_manifest_changes_what_its_watchers_are(write: Callable[[str], Path]) -> None:
     def definitions(text: str) -> dict[str, str]:
-        return load(write(text), vocabulary(), {}).definitions
+        return load(write(text), vocabulary(AskedClasses(Inquirer())), {}).definitions
 
     marker = WITH_MANIFESTS.replace('{manifest: "day=*/*.list"}', "{marker: _DONE}")
     before, after = definitions(marker), definitions(WITH_MANIFESTS)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config.publishing.reference import MODELS, rewrite
+from config.publishing.reference import rewrite
+from tools.configuration_page import MODELS
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "configuration.md"
@@ -14,7 +15,7 @@ PAGE = REPOSITORY / "docs" / "configuration.md"
 
 def test_the_page_has_the_tables_of_the_models() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert rewrite(page) == page, "run `python -m config.publishing.reference docs/configuration.md`"
+    assert rewrite(page, MODELS) == page, "run `python -m tools.configuration_page`"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -30,7 +31,7 @@ def test_each_key_has_a_meaning(line: str) -> None:
 
 
 def test_what_stood_between_the_marks_is_replaced() -> None:
-    rewritten = rewrite("before\n<!-- keys: aliases.NAME -->\nold\n<!-- end -->\nafter")
+    rewritten = rewrite("before\n<!-- keys: aliases.NAME -->\nold\n<!-- end -->\nafter", MODELS)
     assert "old" not in rewritten
     assert rewritten.startswith(
         "before\n<!-- keys: aliases.NAME -->\n\n| key | default | meaning |\n|---|---|---|\n| `group` | `asset` | "
@@ -40,7 +41,7 @@ def test_what_stood_between_the_marks_is_replaced() -> None:
 
 def test_a_table_of_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
-        rewrite("<!-- keys: nothing -->\n<!-- end -->")
+        rewrite("<!-- keys: nothing -->\n<!-- end -->", MODELS)
 
 
 @pytest.mark.parametrize("block", PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:])

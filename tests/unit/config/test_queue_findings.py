@@ -10,8 +10,9 @@ import pytest
 from config.reading.loader import load
 from store.catalog.catchups import StoredEvents
 from store.runs.queues import CountedQueue
-from watcher.configuration.queue_checks import catchup_findings, queue_findings
+from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.vocabulary import vocabulary
+from watcher.features.catchup.check import catchup_findings
 
 TEXT = """
 version: 1

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from watcher.scheduling.admission import AdmissionLimits, admit
+from watcher.scheduling.tries.admission import AdmissionLimits, admit
 
 LIMITS = AdmissionLimits(parallelism=3, memory_mb=2000, warm_memory_mb=1000)
 

@@ -13,7 +13,7 @@ from store.detection.event_lists import EventAsset, StoredEvent
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from store.runs.runs import RunRow
 from watcher.host.templates import LARGEST
-from watcher.scheduling.arguments import ArgumentsInvalid, rendered_arguments, template_context
+from watcher.scheduling.tries.arguments import ArgumentsInvalid, rendered_arguments, template_context
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 INSTANCE = TaskInstanceKey(dag_id="load", run_id="manual__1", task_id="load")

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from watcher.scheduling.outcomes import Ending, Retries, TryOutcome, decide
+from watcher.scheduling.tries.outcomes import Ending, Retries, TryOutcome, decide
 
 NONE_LEFT = Retries(allowed=0, delay=timedelta(seconds=30), used=0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")

@@ -11,6 +11,8 @@ import pytest
 from config.errors import ConfigurationInvalid
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.triggerer.isolation.inquiries import Inquirer
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -51,7 +53,7 @@ def test_a_shown_configuration_is_valid(block: str, tmp_path: Path) -> None:
     for document in documents(block):
         file.write_text(document)
         try:
-            load(file, vocabulary(), environment(block))
+            load(file, vocabulary(AskedClasses(Inquirer())), environment(block))
         except ConfigurationInvalid as error:
             faults = [str(problem) for problem in error.problems if not SHOWN_ELSEWHERE.search(problem.message)]
             assert faults == []

@@ -23,7 +23,7 @@ from store.catalog.watchers import WatcherRow
 from store.runs.runs import RunRow
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metrics import Metrics
-from watcher.host.metrics_snapshot import OUR_OWN, MetricsSnapshot
+from watcher.host.metrics_snapshot import OUR_OWN, FeatureMetrics, MetricsSnapshot, gauge
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts.yaml"
@@ -79,7 +79,9 @@ def samples() -> list[Sample]:
         has_database=True,
         watchers=[row],
         expected=[asset],
-        outbox_depths={"airflow": 2},
+        of_features=[
+            FeatureMetrics(families=[gauge("outbox_depth", "Messages", ("destination",), [(("airflow",), 2)])])
+        ],
         description_of=Descriptions().of_watcher,
     )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)

@@ -17,9 +17,10 @@ from store.processes.cleanup import Chore
 from watcher import assembly
 from watcher.feature import CONTRACT, Feature
 from watcher.features import BUILT_IN
+from watcher.installed import installed, resolve
 
 FOLDER = Path(__file__).parents[3] / "watcher/features"
-FEATURES = {name: assembly.resolved(f"watcher.features.{name}.feature.FEATURE") for name in BUILT_IN}
+FEATURES = {name: resolve(f"watcher.features.{name}.feature.FEATURE") for name in BUILT_IN}
 
 
 def is_called_with(*parameters: str) -> Callable[[Any], bool]:
@@ -78,10 +79,10 @@ HOOKS = [
 
 @pytest.mark.parametrize(("name", "hook"), HOOKS)
 def test_behind_a_path_stands_what_the_contract_says(name: str, hook: str) -> None:
-    assert KINDS[hook](assembly.resolved(getattr(FEATURES[name], hook)))
+    assert KINDS[hook](resolve(getattr(FEATURES[name], hook)))
 
 
 def test_hooks_run_in_the_order_of_the_list() -> None:
-    features = assembly.features()
+    features = installed().features
     for made in (assembly.event_hooks(features).features, assembly.declarations(features)):
         assert [*made] == [name for name in BUILT_IN if name in made]

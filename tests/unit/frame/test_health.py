@@ -105,7 +105,7 @@ def resting(looked_at: float) -> tuple[WatcherReport, _Resting]:
     trigger.looked_at, trigger.up_to = looked_at, "10:00"
     an_hour_ago = time.monotonic() - 3600
     made = WatcherReport(state="running", has_position=True, polled_at=an_hour_ago, whole_since=an_hour_ago)
-    made.trigger, made.up_to = trigger, (7, "09:00")  # type: ignore[assignment]
+    made.shared_polls, made.up_to = trigger, (7, "09:00")
     return made, trigger
 
 

@@ -38,12 +38,7 @@ DECLARING = (access.__name__, schema.__name__, *(f"store.features.{name}.tables"
 UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
-UNSELECTED_COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("dropped_event.actor", "dropped_event.dropped_at"),
-        "people ask the database who took an event off a queue; a replay only needs to know that it was taken off",
-    ),
-}
+UNSELECTED_COLUMNS: Mapping[str, str] = {}
 """Columns that nothing selects yet, and why they are there."""
 
 UNIMPORTED: Mapping[str, str] = {

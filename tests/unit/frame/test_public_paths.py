@@ -21,6 +21,7 @@ PUBLIC = {
         "TriggerBatch",
         "TriggerEvent",
     ],
+    "triggers.changes.trigger": ["PostgresChanges"],
     "triggers.errors": ["ConfigurationError", "SourceChanged", "SourceUnavailable"],
     "triggers.iceberg": ["IcebergConnection"],
     "triggers.local_folder.new_files": ["FileNewFiles"],

@@ -12,15 +12,18 @@ from config.errors import ConfigurationInvalid, UnknownClass
 from config.models import Configuration
 from config.reading.loader import load
 from tests.unit.api.test_described_watermarks import row
+from triggers.base import Facts
 from watcher.configuration.vocabulary import Descriptions, vocabulary
+from watcher.features.isolation.asked_classes import AskedClasses, ForeignOptions
 from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import ForeignOptions, Inquirer
+from watcher.triggerer.isolation.inquiries import Inquirer
 
 MODULES = {
     "exits_on_import": "import os\nos._exit(9)\n",
     "raises_on_import": "raise KeyboardInterrupt\n",
     "hangs_on_import": "while True: pass\n",
     "odd": """
+from dataclasses import replace
 from datetime import timedelta
 from pydantic import SecretStr
 from triggers.base import BaseEventTrigger, BaseOptions
@@ -42,15 +45,28 @@ class Odd(BaseEventTrigger):
     def check(self): ...
     def source_identity(self): ...
     def events(self, position): ...
+
+class Tidy(Odd):
+    class Options(Odd.Options):
+        start: str = "now"
+        number: int = 1
+        def facts(self):
+            if self.number == 13:
+                raise RuntimeError("unlucky")
+            after = timedelta(days=1) if self.number == 2 else None
+            return replace(super().facts(), parts=("day", "hour"), further_assets=("b",), cleaned_after=after)
 """,
 }
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder of plug-ins, which this process forgets if a test had it import some."""
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
-    return tmp_path
+    yield tmp_path
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +81,13 @@ def inquirer(server: ForkServer) -> Iterator[Inquirer]:
         yield inquirer
 
 
-def loaded(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a") -> Configuration:
+def loaded(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a", more: str = "") -> Configuration:
     path = folder / "watchers.yaml"
     path.write_text(
         f"version: 1\nsettings: {{plugins_dir: {folder}}}\nassets:\n  a:\n    uri: {uri}\n    watchers:\n"
-        f"      w: {{{watcher}}}\n"
+        f"      w: {{{watcher}}}\n{more}"
     )
-    return load(path, vocabulary(inquirer), {"TOKEN": "hunter22"})
+    return load(path, vocabulary(AskedClasses(inquirer)), {"TOKEN": "hunter22"})
 
 
 def problem(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a") -> str:
@@ -91,6 +107,21 @@ def test_the_class_checks_its_options_and_is_not_imported_here(folder: Path, inq
     assert configuration.watchers["w"].isolation == "process"
     assert configuration.environment == {"TOKEN"}
     assert "odd" not in sys.modules
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_facts_are_the_same_wherever_options_are_checked(folder: Path, inquirer: Inquirer, isolation: str) -> None:
+    written = f"trigger: odd.Tidy, isolation: {isolation}"
+    facts = loaded(folder, inquirer, written, more="  b:\n").watchers["w"].facts
+    assert facts == Facts(starts_now=True, parts=("day", "hour"), further_assets=("b",))
+
+
+def test_a_shipped_trigger_in_a_process_of_its_own_has_its_facts(folder: Path, inquirer: Inquirer) -> None:
+    written = "trigger: file.new_files, path: /in, isolation: process, partition: 'day={day}'"
+    facts = loaded(folder, inquirer, written).watchers["w"].facts
+    assert facts == Facts(starts_now=True, parts=None)
+    written = "trigger: file.new_files, path: /in, isolation: process, start: all, partition: {day: 'd={}'}"
+    assert loaded(folder, inquirer, written).watchers["w"].facts == Facts(parts=("day",))
 
 
 def test_the_hash_does_not_depend_on_where_options_are_checked(folder: Path, inquirer: Inquirer) -> None:
@@ -125,6 +156,15 @@ def test_the_class_gives_the_defaults_that_a_uri_implies(folder: Path, inquirer:
             "trigger: exits_on_import.Odd",
             ".trigger: `exits_on_import.Odd` cannot be imported (its process ended with exit code 9); fix it",
         ),
+        (
+            "trigger: odd.Tidy, number: 2",
+            ".trigger: cleans its source, which works in the daemon's own process only; write `isolation: none`",
+        ),
+        ("trigger: odd.Tidy, number: 13", ": the options' `facts` raised RuntimeError; correct the class"),
+        (
+            "trigger: odd.Tidy, number: 13, isolation: none",
+            ": the options' `facts` raised RuntimeError; correct the class",
+        ),
         ("trigger: raises_on_import.Odd", ".trigger: `raises_on_import.Odd` cannot be imported (KeyboardInterrupt: )"),
     ],
 )
@@ -145,7 +185,7 @@ def test_a_module_that_hangs_is_abandoned_after_the_time_limit(folder: Path, ser
 
 def test_the_description_of_a_watermark_is_kept(folder: Path, inquirer: Inquirer) -> None:
     inquirer.prepare(folder, frozenset())
-    descriptions = Descriptions(inquirer)
+    descriptions = Descriptions(AskedClasses(inquirer))
     described = descriptions.describe("odd.Odd", {"waiting": 3}, "w")
     assert (described.sentence, described.gauges, described.fault) == ("3 wait", {"waiting": 3.0}, None)
     assert descriptions.describe("odd.Odd", {"waiting": 3}, "w") is described
@@ -159,8 +199,8 @@ def test_no_plug_in_is_asked_once_the_time_is_used_up(folder: Path, inquirer: In
         row("odd", '{"waiting": 3}', "odd.Odd"),
         row("rows", '{"alarm": {"reason": "end it"}}', "postgres.new_rows"),
     ]
-    assert Descriptions(inquirer).sentences(rows, 0) == [None, "alarm: end it"]
-    assert Descriptions(inquirer).sentences([*rows, row("new", None, "odd.Odd")], 60) == [
+    assert Descriptions(AskedClasses(inquirer)).sentences(rows, 0) == [None, "alarm: end it"]
+    assert Descriptions(AskedClasses(inquirer)).sentences([*rows, row("new", None, "odd.Odd")], 60) == [
         "3 wait",
         "alarm: end it",
         None,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.triggerer.isolation.batch_frames import PART, BatchLimits, Parts, batch_contents, stored_contents
+from watcher.triggerer.isolation.batch_frames import PART, Parts, batch_contents, stored_contents
 from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, encode, framed
+from watcher.triggerer.limits import BatchLimits
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

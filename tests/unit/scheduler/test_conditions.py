@@ -1,6 +1,6 @@
 import pytest
 
-from watcher.scheduling.conditions import is_met, names_alias
+from watcher.scheduling.planning.conditions import is_met, names_alias
 
 NESTED = {"all": ["a", {"any": ["b", "c"]}]}
 

@@ -17,7 +17,7 @@ from watcher.scheduling import item_counts
 from watcher.scheduling.compared_items import DistinctItems, NamedFiles
 from watcher.scheduling.completeness import missing_values
 from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
-from watcher.scheduling.planning import Waits
+from watcher.scheduling.planning.plans import Waits
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BOTH = {"all": ["a", "b"]}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.keys import Batching
-from watcher.scheduling.planning import (
+from watcher.scheduling.planning.plans import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.keys import CronSchedule
-from watcher.scheduling.ticks import between, due, following, latest, upcoming
+from watcher.scheduling.planning.ticks import between, due, following, latest, upcoming
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -14,10 +14,10 @@ from asset_job.errors import TargetFailed
 from asset_job.events import TriggeringAssetEvents
 from asset_job.tables.changes import net_changes
 from tests.unit.sdk.test_merge_plans import Target
+from triggers.changes.codec import DecodedChange
+from triggers.changes.events import bytes_of, events_of
+from triggers.changes.keyed_changes import KeyedChange, parts_in_order, targets_of_change
 from triggers.partition_keys import KeyedItems
-from triggers.postgres.log.codec import DecodedChange
-from triggers.postgres.log.events import bytes_of, events_of
-from triggers.postgres.log.keyed_changes import KeyedChange, parts_in_order, targets_of_change
 from triggers.postgres.options import NewRowsOptions
 
 BY_KEY = NewRowsOptions.model_validate({"table": "public.t", "mode": "log", "partition": {"k": "a"}})

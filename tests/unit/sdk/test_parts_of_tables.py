@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from asset_job import AssetJobError
 from asset_job.errors import TargetFailed
+from asset_job.sources.partition_folders import partition_values
 from asset_job.tables.frames import check_frame
 from asset_job.tables.layout import (
     Owner,
@@ -34,7 +35,6 @@ from asset_job.tables.layout import (
     location_of,
     partition_aliases,
     partition_folder,
-    partition_values,
 )
 from asset_job.tables.local_table import LocalTable
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from config.models.kubernetes import KubernetesSettings
+from config.features.kubernetes.settings import KubernetesSettings
 from tests.stand_in_kubernetes import TOKEN
 from tests.unit.submit.plain import workspace
+from watcher.installed import known_settings
 from watcher.submit.kubernetes.submitter import KubernetesPods
 
 NAMESPACE: Final = "STAND_IN_NAMESPACE"
@@ -53,6 +54,7 @@ def kubernetes_pods(
     home: Path, environment: Mapping[str, str] = os.environ, *, silence: float = 1000.0
 ) -> KubernetesPods:
     """`environment` has KUBECONFIG, and the namespace. `silence` is that of drivers in seconds: by default it is long enough."""
-    settings = KubernetesSettings(context="test", namespace=environment[NAMESPACE])
-    lent = replace(workspace(home, environment), kubernetes=settings, installation="0a-0b", tries=SilentTries(silence))
+    pods = KubernetesSettings(context="test", namespace=environment[NAMESPACE])
+    settings = known_settings(()).model.model_validate({"kubernetes": pods})
+    lent = replace(workspace(home, environment), settings=settings, installation="0a-0b", tries=SilentTries(silence))
     return KubernetesPods(lent)

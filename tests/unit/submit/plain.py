@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
-from watcher.scheduling.submissions import JobToStart, Submissions
+from watcher.scheduling.tries.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, SparkApplication, Submission, Submitter, Workspace
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.shim_submitter import Command

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes.driver_files import CarriedFiles, NotCarried, driver_command, in_pod
 from watcher.submit.kubernetes.manifest import LeaseTimes, Place

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from config.models.kubernetes import DriverPod, PodSize, mebibytes
+from config.features.kubernetes.settings import DriverPod, PodSize, mebibytes
 from config.models.spark import read_properties
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import names

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config.models.kubernetes import DriverPod, PodSize, mebibytes
+from config.features.kubernetes.settings import DriverPod, PodSize, mebibytes
 from watcher.submit.base import SparkApplication
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 

@@ -11,11 +11,11 @@ from tests.effort import PATIENCE
 from tests.unit.submit.plain import workspace
 from watcher.submit.base import Handle, Submission
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.spark_submit import SparkSubmit
 from watcher.submit.warm.driver import WarmDriver
+from watcher.submit.warm.submitter import WarmSparkSubmit
 
 
-class StartsWarm(SparkSubmit):
+class StartsWarm(WarmSparkSubmit):
     """Each submission finds one ready driver that is reserved for it."""
 
     async def submit(self, submission: Submission) -> Handle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
@@ -10,18 +11,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.detection.cleanings import Cleaning, FilesInHand
-from store.runs.cleaning_fates import EventAtJob, FateAtJob
+from store.fates import AT_A_JOB, HAS_LOADED, Fate
+from store.runs.fates import ConsumedBy, EventAtJob
 from triggers.cleaning import Outcome
 from watcher.triggerer.cleaning.decision import PASSES, decide, next_numbers, passed
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
-FATES: list[FateAtJob] = list(get_args(FateAtJob))
+FATES = [fate for fate in AT_A_JOB if fate is not Fate.NOT_TAKEN]
 OUTCOMES: list[Outcome] = list(get_args(Outcome))
 
 
-def at(dag_id: str, fate: FateAtJob, days_ago: float = 30) -> EventAtJob:
-    return EventAtJob(dag_id=dag_id, fate=fate, ended=NOW - timedelta(days=days_ago))
+def at(dag_id: str, fate: str, days_ago: float = 30) -> EventAtJob:
+    return EventAtJob(dag_id=dag_id, fate=Fate(fate), ended_at=NOW - timedelta(days=days_ago))
+
+
+def in_run(dag_id: str, state: str) -> EventAtJob:
+    consumer = ConsumedBy(
+        id=1,
+        event_id=1,
+        dag_id=dag_id,
+        run_id="r",
+        state=state,
+        reason=None,
+        warning=None,
+        bad_records=None,
+        end_date=None,
+    )
+    return replace(at(dag_id, state), run=consumer)
+
+
+def marked(dag_id: str, fate: str) -> EventAtJob:
+    return replace(at(dag_id, fate), is_marked=True)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +53,18 @@ def at(dag_id: str, fate: FateAtJob, days_ago: float = 30) -> EventAtJob:
         (["a"], [at("a", "loaded")], "clean", None),
         (["a"], [at("a", "loaded"), at("later", "failed")], "clean", None),
         (["a"], [at("a", "loaded"), at("later", "queued")], "clean", None),
-        (["a"], [at("a", "loaded"), at("later", "active")], "wait", "active"),
+        (["a"], [at("a", "loaded"), in_run("later", "queued")], "wait", "running"),
         (["a"], [at("a", "loaded", 6.99)], "wait", "after"),
         (["a"], [at("a", "loaded", 7)], "clean", None),
         (["a", "b"], [at("a", "loaded"), at("b", "loaded", 1)], "wait", "after"),
         (["a", "b"], [at("a", "loaded"), at("b", "queued")], "wait", "queued"),
-        (["a", "b"], [at("a", "loaded"), at("b", "active")], "wait", "active"),
+        (["a", "b"], [at("a", "loaded"), in_run("b", "running")], "wait", "running"),
         (["a", "b"], [at("a", "loaded"), at("b", "failed")], "stay", "failed"),
-        (["a", "b"], [at("a", "loaded"), at("b", "marked")], "stay", "marked"),
-        (["a", "b"], [at("a", "loaded"), at("b", "deleted")], "stay", "deleted"),
-        (["a", "b"], [at("a", "loaded"), at("b", "dequeued")], "stay", "dequeued"),
-        (["a", "b"], [at("a", "loaded")], "stay", "forgotten"),
+        (["a", "b"], [at("a", "loaded"), marked("b", "loaded")], "stay", "marked"),
+        (["a", "b"], [at("a", "loaded"), marked("b", "failed")], "stay", "failed"),
+        (["a", "b"], [at("a", "loaded"), at("b", "unknown")], "stay", "unknown"),
+        (["a", "b"], [at("a", "loaded"), at("b", "dropped")], "stay", "dropped"),
+        (["a", "b"], [at("a", "loaded")], "stay", "unknown"),
     ],
 )
 def test_files_go_when_every_job_that_was_owed_them_has_loaded_them(
@@ -67,8 +89,10 @@ EVENTS = st.lists(
 def test_nothing_goes_that_was_not_loaded_long_enough_ago(owed: set[str], fates: list[EventAtJob], days: int) -> None:
     after = timedelta(days=days)
     decision = decide(owed, fates, after, NOW)
-    loaded = {each.dag_id for each in fates if each.fate == "loaded" and each.ended and each.ended + after <= NOW}
-    may_go = bool(owed) and owed <= loaded and all(each.fate != "active" for each in fates)
+    loaded = {
+        each.dag_id for each in fates if each.fate in HAS_LOADED and each.ended_at and each.ended_at + after <= NOW
+    }
+    may_go = bool(owed) and owed <= loaded
     assert (decision.verdict == "clean") == may_go
     if decision.verdict != "clean" and decision.reason != "no_jobs":
         assert decision.look_at is not None
@@ -86,7 +110,7 @@ def test_a_look_comes_no_later_than_what_it_waits_for(
     if decision.look_at is None:
         return
     ends = NOW + timedelta(minutes=later)
-    afterwards = [EventAtJob(dag_id=dag_id, fate="loaded", ended=ends) for dag_id in owed]
+    afterwards = [EventAtJob(dag_id=dag_id, fate=Fate.LOADED, ended_at=ends) for dag_id in owed]
     before = max(decision.look_at, ends + after)
     assert decide(owed, afterwards, after, before).verdict == "clean"
 

@@ -14,9 +14,6 @@ from tests.effort import PATIENCE
 from triggers.base import BaseConnection, BaseEventTrigger, JsonObject
 from triggers.errors import SourceUnavailable
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 
 JOURNAL: list[str] = []
 
@@ -49,7 +46,7 @@ async def clients() -> AsyncIterator[Clients]:
     JOURNAL.clear()
     connections = {"lake": connection("old"), "shop": connection("shop")}
     async with anyio.create_task_group() as tasks:
-        yield Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        yield Clients(connections, tasks)
         tasks.cancel_scope.cancel()
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from store.fates import HAS_LOADED, Fate
 from triggers.inventories import ListedItem, ListedState, content_text
-from watcher.triggerer.reconciliation.comparison import ComparisonRules, FateOfEvent, NamedItem, compare
+from watcher.triggerer.reconciliation.comparison import ComparisonRules, NamedItem, compare
 
 NOW = 1_000_000_000_000
 RULES = ComparisonRules(began=NOW, last_event=100)
@@ -24,7 +25,7 @@ def item(state: ListedState = "done", version: int = 1, written: int = NOW - 1, 
     return ListedItem(name, content(version), written, state)
 
 
-def event(number: int = 1, version: int = 1, fate: FateOfEvent = "loaded", generation: int = 0) -> NamedItem:
+def event(number: int = 1, version: int = 1, fate: Fate = Fate.LOADED, generation: int = 0) -> NamedItem:
     return NamedItem("a", number, content(version), generation, fate)
 
 
@@ -37,7 +38,7 @@ CASES: Sequence[tuple[str | None, ListedItem | None, Sequence[NamedItem], Compar
     ("before_start", item(), [], replace(RULES, passed_before=NOW)),
     ("past_retention", item(), [], replace(RULES, kept_since=NOW)),
     ("not_reported", item(), [], replace(RULES, kept_since=NOW - 1)),
-    ("past_retention", item(), [event(fate="past_retention")], RULES),
+    ("unknown", item(), [event(fate=Fate.UNKNOWN)], RULES),
     ("before_start", item("before_start"), [], RULES),
     ("rejected", item("rejected"), [], RULES),
     ("waiting", item("waiting"), [], RULES),
@@ -45,13 +46,17 @@ CASES: Sequence[tuple[str | None, ListedItem | None, Sequence[NamedItem], Compar
     ("replaced", item("waiting", 2), [event()], RULES),
     ("reported_twice", item(), [event(1), event(2)], RULES),
     ("reported_twice", None, [event(1), event(2)], RULES),
-    ("failed", item(), [event(fate="failed")], RULES),
-    (None, item(), [event(1, fate="failed"), event(2, generation=1)], RULES),
-    ("dequeued", item(), [event(fate="dequeued")], RULES),
-    ("reported_not_loaded", item(), [event(fate="open")], RULES),
-    ("gone_from_source", None, [event()], RULES),
-    ("gone_from_source", None, [event(fate="open")], RULES),
-    ("failed", None, [event(fate="failed")], RULES),
+    ("failed", item(), [event(fate=Fate.FAILED)], RULES),
+    (None, item(), [event(1, fate=Fate.FAILED), event(2, generation=1)], RULES),
+    ("dropped", item(), [event(fate=Fate.DROPPED)], RULES),
+    ("queued", item(), [event(fate=Fate.QUEUED)], RULES),
+    ("not_taken", item(), [event(fate=Fate.NOT_TAKEN)], RULES),
+    (None, item(), [event(fate=Fate.CLEANED)], RULES),
+    ("missing", None, [event()], RULES),
+    ("missing", None, [event(fate=Fate.QUEUED)], RULES),
+    ("cleaned", None, [event(fate=Fate.CLEANED)], RULES),
+    ("moved", None, [event(fate=Fate.MOVED)], RULES),
+    ("failed", None, [event(fate=Fate.FAILED)], RULES),
 )
 
 
@@ -62,7 +67,7 @@ def test_one_name(
     [result] = compare([] if listed is None else [listed], named, rules)
     assert result.difference == difference
     assert (result.in_source, result.is_reported) == (listed is not None, bool(named))
-    assert result.is_loaded == (bool(named) and named[-1].fate == "loaded")
+    assert result.is_loaded == (bool(named) and named[-1].fate in HAS_LOADED)
 
 
 def test_what_came_while_it_ran_or_is_not_asked_for_is_left_out() -> None:
@@ -77,7 +82,7 @@ def test_what_came_while_it_ran_or_is_not_asked_for_is_left_out() -> None:
 
 
 def test_an_event_of_an_older_release_has_fewer_members() -> None:
-    old = NamedItem("a", 1, content_text({"key": "a", "size": 1}), 0, "loaded")
+    old = NamedItem("a", 1, content_text({"key": "a", "size": 1}), 0, Fate.LOADED)
     assert [result.difference for result in compare([item()], [old], RULES)] == [None]
     assert [result.difference for result in compare([item("waiting", 2)], [old], RULES)] == ["replaced"]
 
@@ -97,5 +102,5 @@ def test_both_sides_are_merged_by_name() -> None:
     assert Counter(result.difference for result in results) == {
         None: len(listed & named),
         "not_reported": len(listed - named),
-        "gone_from_source": len(named - listed),
+        "missing": len(named - listed),
     }

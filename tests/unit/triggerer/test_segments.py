@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from store.fates import Fate
 from watcher.triggerer.reconciliation.segments import NamedRange, UnnamedRules, segments
 
 
@@ -16,8 +17,8 @@ def meaning(number: int, ranges: Sequence[NamedRange], rules: UnnamedRules) -> t
     if own:
         last = max(own, key=lambda each: each.event)
         twice = len({each.generation for each in own}) < len(own)
-        fate: str | None = {"loaded": None, "open": "reported_not_loaded"}.get(last.fate, last.fate)
-        return True, last.fate == "loaded", "reported_twice" if twice else fate
+        fate = None if last.fate is Fate.LOADED else last.fate
+        return True, last.fate is Fate.LOADED, "reported_twice" if twice else fate
     if any(low <= number <= high for low, high in rules.waiting):
         return False, False, "waiting"
     if rules.passed_below is not None and number < rules.passed_below:
@@ -32,7 +33,7 @@ def test_each_number_means_what_its_segment_says(number: int) -> None:
 
     def some(event: int) -> NamedRange:
         low = seed.randint(0, 60)
-        fate = seed.choice(("loaded", "loaded", "failed", "open"))
+        fate = seed.choice((Fate.LOADED, Fate.LOADED, Fate.FAILED, Fate.QUEUED))
         return NamedRange(low, low + seed.randint(0, 9), event, seed.randint(0, 1), fate)
 
     ranges = sorted(some(event) for event in range(seed.randint(0, 8)))
@@ -54,6 +55,6 @@ def test_each_number_means_what_its_segment_says(number: int) -> None:
 
 
 def test_ranges_that_touch_are_one_segment() -> None:
-    ranges = [NamedRange(first, first + 9, first, 0, "loaded") for first in range(0, 1000, 10)]
+    ranges = [NamedRange(first, first + 9, first, 0, Fate.LOADED) for first in range(0, 1000, 10)]
     rules = UnnamedRules(limits=(0, 999), waiting=(), passed_below=None, forgotten_below=None)
     assert [segment[:2] for segment in segments(ranges, rules)] == [(0, 999)]

@@ -15,11 +15,11 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceCopied
-from triggers.file_scan.algorithms import StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.rules.copies import CopyRule
+from triggers.file_scan.rules.modes import StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.versions import SECOND, content_part, copy_of, fingerprint
 from triggers.local_folder.folder import list_files
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
@@ -267,10 +267,11 @@ class Bucket:
         return sorted(version.key for version in [*step.versions, *self._last()])
 
     def _last(self) -> Iterator[Any]:
+        assert self.scanner.copies is not None
         while copies := self.scanner.copies.take(7):
             self._commit(self.scanner.emitted_again(copies, self.now))
             yield from copies
-        if ready := self.scanner.last.ready:
+        if self.scanner.last is not None and (ready := self.scanner.last.ready):
             self._commit(self.scanner.emit_last(ready, self.now))
             yield from ready
 
@@ -318,7 +319,7 @@ def test_hints_leave_copies_to_the_scans() -> None:
 
 
 def test_more_copies_than_are_kept_in_memory_are_left_to_the_next_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triggers.file_scan.copies.MOST_WAITING", 25)
+    monkeypatch.setattr("triggers.file_scan.rules.copies.MOST_WAITING", 25)
     bucket = Bucket()
     bucket.emitted([put(n, at=T) for n in range(40)], at=T + SECOND)
     listed = [*(put(n, at=T + HOUR) for n in range(40)), *(put(n, at=T + HOUR) for n in range(100, 160))]

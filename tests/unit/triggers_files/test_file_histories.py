@@ -14,9 +14,10 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.rules.chain import NewVersions
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state.scan_state import ScanState, Start
 from triggers.file_scan.versions import SECOND, FileVersion, Moment, ScanPage
 
 SOME, MANY = effort(6, 200), effort(18, 600)
@@ -102,8 +103,8 @@ class History:
         if crash:
             return self._restart()
         watcher = self._take(watcher, step, page)
-        ready = watcher.last.ready if isinstance(watcher, Scanner) and page.last is None else ()
-        for version in ready:
+        waiting = watcher.last if isinstance(watcher, Scanner) and page.last is None else None
+        for version in () if waiting is None else waiting.ready:
             if self.dice.random() < 0.1:  # it cannot be read now
                 continue
             assert isinstance(watcher, Scanner)
@@ -266,16 +267,17 @@ def test_what_is_emitted_last_may_change_at_any_restart(
 class EmitsLastWithTheFirstScan(Scanner):
     def advance(self, page: ScanPage, *, now: float) -> Step:
         step = super().advance(page, now=now)
+        assert self.last is not None
         self.last._before = {*self.last._listed}
         return step
 
 
 class ForgetsTheHorizonOfWhatWaits(Scanner):
-    def _is_new(self, version: FileVersion, clock: Moment) -> bool:
+    def _apply_rules(self, new: NewVersions) -> NewVersions:
         horizon = self._state.next_horizon
-        is_new = super()._is_new(version, clock)
+        new = super()._apply_rules(new)
         self._state = replace(self._state, next_horizon=horizon)
-        return is_new
+        return new
 
 
 def test_the_simulation_detects_a_version_that_is_emitted_last_too_early() -> None:

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.base import Position
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.reselection import reselected
+from triggers.file_scan.questions.reselection import reselected
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.versions import SECOND
 
 T = 1_800_000_000 * SECOND

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from triggers.file_scan.algorithms import StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.rules.modes import StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.versions import format_moment, length_of, moment_of, parse_moment
 from triggers.options import Duration, format_duration, parse_duration
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions

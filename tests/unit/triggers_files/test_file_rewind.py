@@ -15,9 +15,9 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.trigger import FilesBatch
 from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions

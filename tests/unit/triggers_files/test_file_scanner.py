@@ -11,9 +11,9 @@ import pytest
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.errors import SourceChanged
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Scanner
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state.scan_state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment, format_moment
 
 T = 1_800_000_000 * SECOND

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import Position
-from triggers.file_scan.handled import HandledVersions, absent_since
+from triggers.file_scan.state.handled import HandledVersions, absent_since
 from triggers.file_scan.versions import SECOND, parse_moment
 
 OPERATIONS = st.lists(

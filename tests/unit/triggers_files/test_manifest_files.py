@@ -16,9 +16,8 @@ from tests.effort import SEED, effort
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan import manifest_reader
-from triggers.file_scan.manifests import LARGEST
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
+from triggers.shared.manifests import LARGEST
 
 
 def trigger(folder: Path, **options: Any) -> FileNewFiles:
@@ -161,7 +160,7 @@ async def test_large_manifests_have_batches_of_their_own(tmp_path: Path, monkeyp
     await host.run(trigger(tmp_path), polls=2)
     assert [len(event.payload["manifests"]) for event in host.events] == [1, 1, 1]  # type: ignore[arg-type]
     assert host.commits == 3, "the first scan, and batches of one and two"
-    monkeypatch.setattr(manifest_reader, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr("triggers.file_scan.manifests.MOST_AT_ONCE", 2)
     for number in range(5):
         write(tmp_path / f"{number}/_DONE")
     before = host.commits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.file_scan.manifests import LARGEST, MOST_NAMES, BadManifest, address_of, addresses, end_matcher, parse
+from triggers.shared.manifests import LARGEST, MOST_NAMES, BadManifest, address_of, addresses, end_matcher, parse
 
 LOCAL, IN_BUCKET = "/data/day=1/all.manifest", "s3://lake/in/day=1/all.manifest"
 SEGMENTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1).filter(

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 BOTH = pytest.mark.parametrize("mode", ["strict", "window"])
@@ -151,7 +151,7 @@ async def test_the_decisions_come_with_what_each_would_report(tmp_path: Path, mo
 async def test_a_look_that_takes_too_long_says_what_there_is_at_least(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triggers.file_scan.reselection.LOOK_WITHIN", 0.0)
+    monkeypatch.setattr("triggers.file_scan.questions.reselection.LOOK_WITHIN", 0.0)
     folder = Folder(tmp_path, "strict", match="*.csv")
     folder.write("a.csv")
     await folder.poll()

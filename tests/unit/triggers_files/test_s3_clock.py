@@ -14,7 +14,7 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedBucket
 from triggers.errors import SourceChanged
-from triggers.file_scan.algorithms import WindowAlgorithm
+from triggers.file_scan.rules.modes import WindowAlgorithm
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.versions import SECOND, Moment
 from triggers.s3.clock import ENOUGH, TOLERANCE, ClockReading, DatedResponse, ServerClock

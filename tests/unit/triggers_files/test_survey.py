@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from triggers.base import Finding, TriggerContext
-from triggers.file_scan.survey import MOST, Survey, Unmatched
+from triggers.file_scan.questions.survey import MOST, Survey, Unmatched
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
@@ -54,7 +54,7 @@ async def test_it_is_found_out_after_ten_minutes_and_every_ten_minutes_until_som
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, asked, found = 0.0, list[float](), Finding.warning("match", "none matches", "correct it")
-    monkeypatch.setattr("triggers.file_scan.survey.anyio.current_time", lambda: now)
+    monkeypatch.setattr("triggers.file_scan.questions.survey.anyio.current_time", lambda: now)
     unmatched = Unmatched()
 
     async def survey() -> Finding | None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from triggers.postgres.log.messages import decode
-from triggers.postgres.log.place import ChangeStream, LoggedChange, LogPosition, OtherHistory
+from triggers.changes.log_position import ChangeStream, LoggedChange, LogPosition, OtherHistory
+from triggers.changes.messages import decode
 
 TABLE, NEIGHBOUR = 16384, 16390
 FIRST_LSN = 0x16B3740

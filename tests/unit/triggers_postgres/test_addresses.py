@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.server.passwords import rds_tokens
+from triggers.shared.postgres.passwords import rds_tokens
 
 HOST = "shop.cabcdefghijk.eu-west-1.rds.amazonaws.com"
 

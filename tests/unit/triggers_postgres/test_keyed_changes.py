@@ -11,20 +11,17 @@ import pytest
 
 from tests.effort import effort
 from triggers.base import TriggerEvent
+from triggers.changes.codec import DecodedChange
+from triggers.changes.events import bytes_of, events_of
+from triggers.changes.keyed_changes import KeyedChange, parts_in_order, targets_of_change
+from triggers.changes.options import ChangesOptions
 from triggers.event_assets import EventTarget
 from triggers.partition_keys import KeyedItems
-from triggers.postgres.log.codec import DecodedChange
-from triggers.postgres.log.events import bytes_of, events_of
-from triggers.postgres.log.keyed_changes import KeyedChange, parts_in_order, targets_of_change
-from triggers.postgres.options import NewRowsOptions
 
-OPTIONS = NewRowsOptions.model_validate(
-    {"table": "public.t", "mode": "log", "partition": {"k": "k"}, "batch": {"max_rows": 3}}
-)
-SEVERAL = NewRowsOptions.model_validate(
+OPTIONS = ChangesOptions.model_validate({"table": "public.t", "partition": {"k": "k"}, "batch": {"max_rows": 3}})
+SEVERAL = ChangesOptions.model_validate(
     {
         "table": "public.t",
-        "mode": "log",
         "partition": {"k": "k"},
         "batch": {"max_rows": 3},
         "assets": {"column": "kind", "orders": "o", "refunds": ["r", "s"]},
@@ -37,7 +34,7 @@ Values = tuple[str | None, str | None]
 """The kind of a row, and its part of the partition key."""
 
 
-def expected(values: Values, options: NewRowsOptions) -> EventTarget:
+def expected(values: Values, options: ChangesOptions) -> EventTarget:
     kind, key = values
     asset = None if options.assets is None else ASSET_OF.get(kind or "")
     return EventTarget(asset, None if key is None or len(key) > 250 else key)
@@ -50,7 +47,7 @@ class History:
     random: Random
     sends_old: bool
     """Whether the row before a change is sent, as with `REPLICA IDENTITY FULL`."""
-    options: NewRowsOptions
+    options: ChangesOptions
     rows: dict[int, Values] = field(default_factory=dict)
     changes: list[KeyedChange] = field(default_factory=list)
     owed: list[set[EventTarget]] = field(default_factory=list)
@@ -119,7 +116,7 @@ def rows_of(change: Any) -> list[int]:
 @pytest.mark.parametrize("sends_old", [True, False])
 @pytest.mark.parametrize("seed", range(effort(100, 3000)))
 def test_events_name_the_changes_of_their_key_and_keep_the_order_of_each_row(
-    seed: int, sends_old: bool, options: NewRowsOptions
+    seed: int, sends_old: bool, options: ChangesOptions
 ) -> None:
     history = History(Random(seed), sends_old, options)
     for _ in range(60):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from triggers.postgres.log.messages import (
+from triggers.changes.messages import (
     Begin,
     Commit,
     Message,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.effort import effort
 from tests.unit.triggers_postgres.log_model import TABLE, LogOutcome, LogPoller, simulate
-from triggers.postgres.log.place import ChangeStream, LogPosition
+from triggers.changes.log_position import ChangeStream, LogPosition
 
 
 def is_exact(outcome: LogOutcome) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.server.failures import NotPrimary, UnreadableRows, driver_errors
+from triggers.shared.postgres.failures import NotPrimary, UnreadableRows, driver_errors
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_margin_for_clocks_depends_on_the_trigger_unless_it_is_configured(
     options = parsed(mode="updated_at") if lateness is None else parsed(mode="updated_at", lateness=lateness)
     facts = replace(FACTS, is_set_by_trigger=is_set_by_trigger)
 
-    assert facts.lateness(options) == timedelta(seconds=expected)
+    assert facts.lateness(options.by_update.lateness) == timedelta(seconds=expected)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,6 @@ def test_the_margin_for_clocks_depends_on_the_trigger_unless_it_is_configured(
         ({"columns": [""]}, "an SQL name is not empty"),
         ({"table": "public."}, "an SQL name is not empty"),
         ({"soft_delete": "gone"}, "soft_delete needs mode: updated_at"),
-        ({"mode": "log", "soft_delete": "gone"}, "soft_delete"),
         ({"time_zone": "UTC"}, "time_zone needs mode: updated_at"),
         ({"mode": "updated_at", "time_zone": "UTC+3"}, "write UTC or the name of a time zone"),
         ({"mode": "updated_at", "time_zone": "UTC' OR '"}, "write UTC or the name of a time zone"),
@@ -132,35 +131,18 @@ def test_secrets_are_not_shown() -> None:
     assert "hush" not in repr(connection)
 
 
-def test_mode_log_has_options_of_its_own() -> None:
-    options = parsed(mode="log", publication=None, max_retained="10GB", on_bad_row="stop", lock_timeout="1s")
-
-    assert (options.max_retained, options.start) == (10**10, "now")
-    assert options.publication_name == parsed(mode="log").publication_name
-    assert options.publication_name != parsed(mode="log", table="shop.orders").publication_name
-    assert parsed(mode="log", publication="all").publication_name == "all"
-
-
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        ({"where": "note = 'a'"}, "mode: log reports every change of the table: remove where"),
-        ({"column": "number", "unsafe_ids": True}, "remove column, unsafe_ids"),
-        ({"on_bad_row": "report"}, "remove on_bad_row"),
-        ({"start": "all"}, "start: mode: log begins now; for rows that are there already, use mode: id beside it"),
-        ({"start": 17}, "start: mode: log begins now"),
-        ({"start": "2026-11-20T09:00:00Z"}, "start: mode: log begins now"),
-        ({"lateness": "1m"}, "lateness needs mode: updated_at"),
-        ({"max_retained": "10kB"}, "greater than or equal to 1000000"),
-        ({"publication": "p" * 64}, "at most 63 characters"),
-    ],
-)
-def test_what_mode_log_refuses(values: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ValidationError, match=sentence):
-        parsed(mode="log", **values)
-
-
 @pytest.mark.parametrize("values", [{"publication": "all"}, {"max_retained": "1GB"}])
-def test_other_modes_have_no_publication(values: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match=f"mode: log alone has {min(values)}"):
+def test_options_of_changes_are_refused_by_name(values: dict[str, object]) -> None:
+    with pytest.raises(
+        ValidationError, match=f"mode: log alone has {min(values)}: remove it, or write `trigger: postg"
+    ):
         parsed(**values)
+
+
+def test_options_of_changes_that_say_nothing_may_stand_there() -> None:
+    assert parsed(publication=None, max_retained="10GB") == parsed()
+
+
+def test_mode_log_is_no_mode_of_this_trigger() -> None:
+    with pytest.raises(ValidationError, match=r"mode: log is a trigger of its own: write `trigger: postgres\.changes`"):
+        parsed(mode="log")

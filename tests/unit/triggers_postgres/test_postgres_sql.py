@@ -10,8 +10,9 @@ from asset_job.sources.table_names import table_sql
 from config.models.uris import normalise
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import TableName, condition, quoted, row_as_json
-from triggers.postgres.values import ValueType
+from triggers.postgres.sql import condition
+from triggers.shared.postgres.sql import TableName, quoted, row_as_json
+from triggers.shared.postgres.values import ValueType
 
 
 def test_names_are_quoted_whatever_characters_they_hold() -> None:

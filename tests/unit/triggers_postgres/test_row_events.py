@@ -8,7 +8,7 @@ from triggers.postgres.by_id.names import IdRanges
 from triggers.postgres.by_update.names import PrimaryKeys
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.batches import events_of
-from triggers.postgres.values import ValueType
+from triggers.shared.postgres.values import ValueType
 
 WATERMARK = {"from": 10, "to": 19}
 

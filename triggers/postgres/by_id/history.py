@@ -34,7 +34,7 @@ class HistoryById(HistoryExamination[Ledger]):
         )
 
     async def _is_back(self) -> bool:
-        drawn = self._table.facts.drawn(self._table.options)
+        drawn = self._table.facts.drawn(unsafe_ids=self._table.options.by_id.unsafe_ids)
         [row] = await self._table.fetch(last_id(drawn.last if drawn else None))
         return row["last"] is not None and row["last"] < self._progress.memory.highest
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from triggers.base import JsonValue, StoredPosition, TriggerBatch
-from triggers.hosting import HostedTrigger
+from triggers.base import StoredPosition
 from triggers.inventories import NumberedInventory, Place, Range
-from triggers.postgres.by_id.ledger import LARGEST_ID, Ledger
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, place_of_rewind
-from triggers.postgres.sql import condition, quoted
-from triggers.postgres.table.examination import Examiner
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.options import NewRowsOptions, place_of_rewind
+from triggers.postgres.sql import condition
+from triggers.postgres.table.row_examination import RowExaminer
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import quoted
+from triggers.shared.postgres.values import LARGEST_ID, SMALLEST_ID
 
 _ROWS: Final = """
 SELECT id, keep FROM (SELECT {column}::int8 AS id, CASE WHEN {column} = ANY ($1::int8[]) THEN false ELSE {keep} END AS keep
@@ -76,11 +77,11 @@ class RowCounter:
         return text.format(table=options.source.sql, column=column, **parts)
 
 
-class CountedRows(HostedTrigger[JsonValue, StoredPosition, TriggerBatch]):
+class CountedRows:
     """The part of a trigger for rows that shows all rows of its table, in mode `id`."""
 
     options: NewRowsOptions
-    _examiner: Examiner
+    _examiner: RowExaminer
 
     def inventory(self) -> NumberedInventory[StoredPosition] | None:
         return _inventory_by_id(self._examiner.table) if self.options.mode == "id" else None

@@ -22,11 +22,10 @@ from typing import Any, Final, TypeAlias
 from triggers.base import JsonObject, JsonValue, RowChanges
 from triggers.postgres.history.kept_rows import Milestone
 from triggers.postgres.server.locks import LockSet
+from triggers.shared.postgres.values import LARGEST_ID
 
 Range: TypeAlias = tuple[int, int]
 """Ids from low to high, both inclusive."""
-
-LARGEST_ID: Final = 2**63 - 1
 
 MOST_GAPS: Final = 10_000
 """The number of open gaps at which no id above the highest is read, so that the state stays small JSON.

@@ -17,20 +17,12 @@ from triggers.postgres.by_id.portions import Portion, Sized, portion_of
 from triggers.postgres.by_id.selection import IdSelection
 from triggers.postgres.by_id.statements import RowsById
 from triggers.postgres.catalog.sequences import DrawnIds
-from triggers.postgres.reading.bad_rows import (
-    BadRow,
-    HugeRow,
-    RowFailure,
-    RowPart,
-    all_unreadable,
-    failure_of,
-    first_unreadable,
-    refuse_unreadable,
-)
+from triggers.postgres.reading.bad_rows import BadRow, RowFailure, RowPart, all_unreadable, failure_of, first_unreadable
 from triggers.postgres.reading.sizes import length_of
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import row_as_json
+from triggers.postgres.row_limits import HugeRow, refuse_unreadable
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import row_as_json
 
 _SHARE_BY_SIZES: Final = 4
 """The share of a batch's bytes, one in so many, that sizes before reading may fill: JSON may be longer than what it stands for."""

@@ -10,7 +10,7 @@ import structlog
 from triggers.base import Finding, RejectedItem, StoredPosition, TriggerBatch
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.by_id.history import HistoryById
-from triggers.postgres.by_id.ledger import LARGEST_ID, MOST_GAPS, Gap, Ledger
+from triggers.postgres.by_id.ledger import MOST_GAPS, Gap, Ledger
 from triggers.postgres.by_id.names import IdRanges
 from triggers.postgres.by_id.partitions import PartitionsById
 from triggers.postgres.by_id.portion_reader import PortionReader
@@ -24,8 +24,10 @@ from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.reader import Reader
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.probed_tables import Arguments
-from triggers.postgres.sql import parts_as_texts, row_as_json
+from triggers.postgres.sql import parts_as_texts
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import row_as_json
+from triggers.shared.postgres.values import LARGEST_ID
 
 log = structlog.get_logger()
 
@@ -43,7 +45,7 @@ class RowsByIdReader(Reader[Ledger]):
 
     def prepare(self) -> None:
         options = self.table.options
-        drawn = self.table.facts.drawn(options)
+        drawn = self.table.facts.drawn(unsafe_ids=options.by_id.unsafe_ids)
         self._portions = PortionReader(self.table, drawn=drawn, reports=options.on_bad_row == "report")
 
     @classmethod
@@ -80,7 +82,9 @@ class RowsByIdReader(Reader[Ledger]):
     @staticmethod
     def question(table: WatchedTable) -> NewsById:
         options = table.options
-        return NewsById(table=options.source, column=options.column, drawn=table.facts.drawn(options))
+        return NewsById(
+            table=options.source, column=options.column, drawn=table.facts.drawn(unsafe_ids=options.by_id.unsafe_ids)
+        )
 
     def place(self) -> Arguments | None:
         ledger = self.progress.memory
@@ -181,7 +185,7 @@ class RowsByIdReader(Reader[Ledger]):
 def _without_condition(table: WatchedTable) -> RowsById:
     options = table.options
     row = row_as_json(options.columns, table.facts.types) if options.columns else None
-    drawn = table.facts.drawn(options)
+    drawn = table.facts.drawn(unsafe_ids=options.by_id.unsafe_ids)
     parts = parts_as_texts(options.source.sql, options.dividing_columns) if options.dividing_columns else None
     return RowsById(table=options.source, column=options.column, where=None, row=row, parts=parts, drawn=drawn)
 

@@ -13,8 +13,9 @@ from triggers.postgres.by_id.portions import Portion
 from triggers.postgres.by_id.statements import SET_BACK, RowsById
 from triggers.postgres.catalog.sequences import DrawnIds
 from triggers.postgres.reading.sizes import size_of
-from triggers.postgres.sql import condition, parts_as_texts, quoted, row_as_json
+from triggers.postgres.sql import condition, parts_as_texts
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import quoted, row_as_json
 
 
 class IdSelection:

@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 from triggers.postgres.catalog.sequences import DrawnIds
 from triggers.postgres.history.kept_rows import Witness, WitnessKind
-from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, TableName, condition, quoted
+from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, condition
+from triggers.shared.postgres.sql import TableName, quoted
 
 NEWEST_IDS: Final = 100_000
 """How far back from the highest id `start: now` looks for ids that may still be inserted."""

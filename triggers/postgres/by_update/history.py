@@ -22,7 +22,7 @@ from triggers.postgres.history.judgement import Judgement, PresentRow, RowFate
 from triggers.postgres.history.kept_rows import Chunk, Key, Milestone, ServerMarks
 from triggers.postgres.history.statements import PREPARED
 from triggers.postgres.reading.history_examination import CLOCKS_DIFFER, HistoryExamination, present_row, waits_for
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.values import parse_all
 
 
 class HistoryByUpdate(HistoryExamination[VersionMemory]):
@@ -94,7 +94,7 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
 
     @property
     def _lateness(self) -> timedelta:
-        return self._table.facts.lateness(self._table.options)
+        return self._table.facts.lateness(self._table.options.by_update.lateness)
 
     @property
     def _beginning(self) -> Milestone:

@@ -7,7 +7,7 @@ from typing import Any
 
 from triggers.base import JsonObject, JsonValue
 from triggers.postgres.reading.sizes import length_of
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.values import parse_all
 
 
 class PrimaryKeys:

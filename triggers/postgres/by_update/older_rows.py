@@ -10,7 +10,7 @@ from triggers.postgres.by_update.waiting_rows import HandledRows, WaitingReader,
 from triggers.postgres.by_update.window import TransactionSnapshot, VersionMemory
 from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.values import parse_all
 
 
 class OlderRows:

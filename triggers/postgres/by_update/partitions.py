@@ -40,7 +40,7 @@ class PartitionsByUpdate(Partitions[VersionMemory]):
         window, options = self._progress.memory.window, self._table.options
         if window.xmin is None:
             return None
-        statement = old_rows_by_update(options.source, options.column, bounds, options.time_zone)
+        statement = old_rows_by_update(options.source, options.column, bounds, options.by_update.time_zone)
         [row] = await self._table.fetch(statement, oid, window.floor, *_row_xids(window.xmin, window))
         return OldRows.from_row(row) if row["rows"] else None
 

@@ -32,11 +32,11 @@ from triggers.postgres.options import Place
 from triggers.postgres.reading.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.reader import Reader
-from triggers.postgres.server.failures import STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.probed_tables import Arguments
-from triggers.postgres.sql import row_as_json
 from triggers.postgres.table.watched_table import Altered, WatchedTable
+from triggers.shared.postgres.failures import STATEMENT_TIMEOUT, sqlstate_of
+from triggers.shared.postgres.sql import row_as_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
     def __init__(self, table: WatchedTable, memory: VersionMemory) -> None:
         progress = ReadProgress(table, memory)
-        names = PrimaryKeys if table.options.soft_delete is None else SoftDeletedKeys
+        names = PrimaryKeys if table.options.by_update.soft_delete is None else SoftDeletedKeys
         super().__init__(table, progress, PartitionsByUpdate(table, progress), HistoryByUpdate(table, progress), names)
         self._living = LivingTransactions(table)
         self._long_transactions = LongTransactions(table, table.options.gap_alarm)
@@ -135,7 +135,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
     @staticmethod
     def question(table: WatchedTable) -> NewsByUpdate:
         options = table.options
-        return NewsByUpdate(table=options.source, column=options.column, time_zone=options.time_zone)
+        return NewsByUpdate(table=options.source, column=options.column, time_zone=options.by_update.time_zone)
 
     def place(self) -> Arguments | None:
         """Return None also until the floor has followed the last rows, because each probe would read again what lies above it."""
@@ -193,7 +193,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
     @property
     def _lateness(self) -> timedelta:
-        return self.table.facts.lateness(self.table.options)
+        return self.table.facts.lateness(self.table.options.by_update.lateness)
 
     @property
     def up_to(self) -> JsonValue:

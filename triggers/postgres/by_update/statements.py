@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from triggers.postgres.history.kept_rows import BASELINE
-from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, SNAPSHOT, TableName, condition, quoted
+from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, SNAPSHOT, condition
+from triggers.shared.postgres.sql import TableName, quoted
 
 MOST_PLACES: Final = 20_000
 """How many waiting rows are listed at a time; they are then reported in parts."""

@@ -12,21 +12,14 @@ from triggers.base import JsonValue, RejectedItem
 from triggers.postgres.by_update.statements import RowsByUpdate
 from triggers.postgres.by_update.window import BEFORE_THE_FIRST, RowPlace
 from triggers.postgres.history.kept_rows import NO_FINGERPRINT
-from triggers.postgres.reading.bad_rows import (
-    BadRow,
-    HugeRow,
-    RowFailure,
-    RowPart,
-    all_unreadable,
-    failure_of,
-    first_unreadable,
-    refuse_unreadable,
-)
+from triggers.postgres.reading.bad_rows import BadRow, RowFailure, RowPart, all_unreadable, failure_of, first_unreadable
 from triggers.postgres.reading.sizes import length_of, size_of
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.postgres.row_limits import HugeRow, refuse_unreadable
+from triggers.postgres.sql import parts_as_texts
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.values import parse_all
 
 
 class WaitingRow(NamedTuple):
@@ -238,7 +231,7 @@ def statements(
         size=size or size_of(columns, facts.columns),
         deleted=_is_deleted(table),
         parts=parts_as_texts(options.source.sql, options.dividing_columns),
-        time_zone=options.time_zone,
+        time_zone=options.by_update.time_zone,
         fingerprint=facts.witness.fingerprint(f"{options.source.sql}.xmin"),
     )
 
@@ -250,7 +243,7 @@ def key_as_object(columns: Sequence[str], key: Any) -> Mapping[str, JsonValue]:
 
 def _is_deleted(table: WatchedTable) -> str:
     """Return an expression for whether a row counts as deleted: a boolean is true, any other column is not null."""
-    name = table.options.soft_delete
+    name = table.options.by_update.soft_delete
     if name is None:
         return "false"
     column = f"{table.options.source.sql}.{quoted(name)}"

@@ -1,70 +1,25 @@
-"""Start-up checks: whether detection is exact with what the catalog says about a watched table (pure)."""
+"""Checks of a table whose rows are read: whether detection is exact with what the catalog says about it (pure)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from triggers.base import Finding
 from triggers.options import format_duration
 from triggers.postgres.catalog.defaults import is_time_of_write, now_in, why_it_loses
 from triggers.postgres.catalog.facts import TableFacts
+from triggers.postgres.catalog.table_checks import ESSENTIAL, Check, judge_by, judge_listen, judge_primary_key
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.sql import quoted
 
-OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}
-TABLE_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
-OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
 
 
 def judge(facts: TableFacts | None, options: NewRowsOptions) -> list[Finding]:
-    """Return the findings of all checks. An error that makes later checks meaningless ends the list."""
-    if facts is None:
-        message = f"there is no table {options.table} in this database"
-        case = "schema.table, upper and lower case as in the catalog"
-        return [Finding.error("table", message, f"correct `table` ({case}) or the connection's database")]
-    findings: list[Finding] = []
-    for stage in _STAGES[options.mode]:
-        findings += [finding for check in stage for finding in check(facts, options)]
-        if any(finding.level == "error" for finding in findings):
-            break
-    return findings
-
-
-def judge_sessions(facts: TableFacts, most: int) -> Finding:
-    """Judge a connection that opens at most `most` sessions."""
-    if facts.most_sessions is None or most <= facts.most_sessions:
-        return Finding.ok("connections", f"all watchers of the connection share at most {most} sessions")
-    return Finding.warning(
-        "connections",
-        f"the watchers of the connection open up to {most} sessions, but the server allows {facts.role} only"
-        f" {facts.most_sessions}: polls fail when it refuses a session",
-        f"lower the connection's `pool_size` by {most - facts.most_sessions} or more, or raise max_connections",
-    )
-
-
-def _version(facts: TableFacts, _: NewRowsOptions) -> Iterator[Finding]:
-    major = facts.server_version // 10_000
-    if major < OLDEST_SERVER:
-        yield Finding.error("version", f"the server is PostgreSQL {major}", f"upgrade it to {OLDEST_SERVER} or newer")
-    else:
-        yield Finding.ok("version", f"PostgreSQL {major}")
-
-
-def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    if facts.kind not in TABLE_KINDS:
-        kind = OTHER_KINDS.get(facts.kind, "no table")
-        yield Finding.error("table", f"{options.table} is {kind}", "watch the table into which rows are inserted")
-    elif facts.kind == "r" and facts.children:
-        yield Finding.error(
-            "table",
-            f"other tables inherit from {options.table}: nothing keeps ids unique across them",
-            "watch each table, or turn it into a partitioned table",
-        )
-    else:
-        yield Finding.ok("table", f"{options.table} is {TABLE_KINDS[facts.kind]}")
+    """Return the findings of all checks of a table whose rows are read."""
+    return judge_by(_STAGES[options.mode], facts, options)
 
 
 def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
@@ -84,16 +39,6 @@ def _policies(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             f"row-level security of {options.table} may hide rows from {facts.role}: rows that are hidden now would be lost",
             f"CREATE POLICY asset_watcher ON {table} FOR SELECT TO {role} USING (true), without a restrictive policy for"
             f" {role}, or ALTER ROLE {role} BYPASSRLS; rows written in the meantime are found after that",
-        )
-
-
-def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    missing = [name for name in options.named_columns if name not in facts.columns]
-    if missing:
-        yield Finding.error(
-            "columns",
-            f"{options.table} has no column {', '.join(missing)}",
-            f"choose from {', '.join(facts.columns)}, with `column`, `columns`, `partition` and `soft_delete`",
         )
 
 
@@ -152,7 +97,7 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
         yield Finding.ok("ids", f"{options.column} is drawn from a sequence")
         return
     message = f"{options.column} is not drawn from a sequence but has {others[0]}"
-    if options.unsafe_ids:
+    if options.by_id.unsafe_ids:
         yield Finding.warning(
             "ids", message, "detection is exact only if the transaction that inserts a row draws its id by nextval"
         )
@@ -176,7 +121,7 @@ def _sequence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             )
         if not any(fixes.values()):
             yield Finding.ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
-        if not sequence.readable and not options.unsafe_ids:
+        if not sequence.readable and not options.by_id.unsafe_ids:
             yield Finding.warning(
                 "sequence",
                 f"{facts.role} may not read {sequence.name}: an id given by hand above the others hides the rows after it,"
@@ -223,7 +168,7 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             "add a trigger that sets it to now()",
         )
     if not facts.is_set_by_trigger:
-        late, now = format_duration(facts.lateness(options)), now_in(options.time_zone)
+        late, now = format_duration(facts.lateness(options.by_update.lateness)), now_in(options.by_update.time_zone)
         message = f"no trigger sets {name} at each write: rows of clocks over {late} behind the server's are lost"
         remedy = f"a BEFORE INSERT OR UPDATE trigger that sets it to {now}, or a larger `lateness`"
         yield Finding.warning("clock", message, remedy)
@@ -232,7 +177,7 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
     """Return what is wrong with the type of the timestamp; None if it fits `time_zone`."""
     what = f"{options.column} is {facts.type}"
-    match facts.type, options.time_zone:
+    match facts.type, options.by_update.time_zone:
         case "timestamp with time zone", None:
             return None
         case "timestamp with time zone", _:
@@ -248,7 +193,7 @@ def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
 
 
 def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    name, zone = options.column, options.time_zone
+    name, zone = options.column, options.by_update.time_zone
     now = now_in(zone)
     remedy = f"{_alter(options)} SET DEFAULT {now}"
     if not any(facts.defaults):
@@ -261,34 +206,17 @@ def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             yield Finding.warning("default", message, remedy)
 
 
-def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    if facts.primary_key:
-        yield Finding.ok("primary key", f"events name rows by {', '.join(facts.primary_key)}")
-    else:
-        yield Finding.error("primary key", f"{options.table} has no primary key", "add one: events name rows by it")
-
-
-def _listen(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    if options.listen and not facts.notifies:
-        yield Finding.warning(
-            "listen",
-            f"no trigger of {options.table} notifies: new rows are found only when the interval ends",
-            "have the table's owner run what `watcher pg install-notify NAME` prints, or remove `listen`",
-        )
-    elif options.listen:
-        yield Finding.ok("listen", f"a trigger of {options.table} notifies")
-
-
-Check = Callable[[TableFacts, NewRowsOptions], Iterator[Finding]]
-_ESSENTIAL: Final = (_version, _kind, _columns)
-_STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
+_STAGES: Final[Mapping[str, Sequence[Sequence[Check[NewRowsOptions]]]]] = {
     "id": (
-        _ESSENTIAL,
+        ESSENTIAL,
         (_integer,),
-        (_policies, _persistence, _index, _unique, _drawn, _sequence, _subscription, _listen),
+        (_policies, _persistence, _index, _unique, _drawn, _sequence, _subscription, judge_listen),
     ),
-    "updated_at": (_ESSENTIAL, (_moment,), (_policies, _persistence, _index, _primary_key, _subscription, _listen)),
-    "log": (_ESSENTIAL, (_primary_key, _listen)),
+    "updated_at": (
+        ESSENTIAL,
+        (_moment,),
+        (_policies, _persistence, _index, judge_primary_key, _subscription, judge_listen),
+    ),
 }
 _NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
 _SEQUENCE_ERRORS: Final = {

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from triggers.postgres.catalog.sequences import DrawnIds, IdSequence
 from triggers.postgres.history.kept_rows import NO_RECOGNITION, Witness
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
-from triggers.postgres.values import ValueType
+from triggers.shared.postgres.values import SMALLEST_ID, ValueType
 
 CLOCKS_OF_CLIENTS: Final = timedelta(minutes=1)
 """How far the clocks of clients may be behind, unless the configuration says it, where a client may set the timestamp."""
@@ -144,14 +143,14 @@ class TableFacts:
         smallest = min((sequence.minimum for sequence in self.sequences), default=SMALLEST_ID)
         return max(SMALLEST_ID, smallest - 1)
 
-    def lateness(self, options: NewRowsOptions) -> timedelta:
+    def lateness(self, configured: timedelta | None) -> timedelta:
         """Return how far the clocks that set the timestamp may be behind the server's."""
-        if options.lateness is not None:
-            return options.lateness
+        if configured is not None:
+            return configured
         return timedelta(0) if self.is_set_by_trigger else CLOCKS_OF_CLIENTS
 
-    def drawn(self, options: NewRowsOptions) -> DrawnIds | None:
+    def drawn(self, *, unsafe_ids: bool) -> DrawnIds | None:
         """Return what tells drawn ids from ids given by hand; None where nothing does."""
-        if options.unsafe_ids or len(self.sequences) != 1 or not self.sequences[0].readable:
+        if unsafe_ids or len(self.sequences) != 1 or not self.sequences[0].readable:
             return None
         return DrawnIds(sequence=self.sequences[0].name, increment=self.sequences[0].increment)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from triggers.errors import ConfigurationError
 from triggers.postgres.catalog.defaults import is_time_of_write
 from triggers.postgres.history.kept_rows import Witness, WitnessKind
-from triggers.postgres.sql import TableName, quoted
+from triggers.shared.postgres.sql import TableName, quoted
 
 COLUMNS: Final = """
 SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type, a.atttypmod IN (-1, 6) AS is_exact,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from triggers.postgres.history.kept_rows import BASELINE, Witness
-from triggers.postgres.sql import SNAPSHOT, TableName, quoted
+from triggers.postgres.sql import SNAPSHOT
+from triggers.shared.postgres.sql import TableName, quoted
 
 PREPARED: Final = """
 SELECT transaction::text::int8 AS xid, gid AS name FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared

@@ -14,7 +14,7 @@ from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.sizes import length_of
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import ValueType, parse_rows
+from triggers.shared.postgres.values import ValueType, parse_rows
 
 ItemName: TypeAlias = tuple[str, str]
 """A rejected item's key as JSON text, and its version."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.sql import quoted
 
 FIXED: Final = {"smallint", "integer", "bigint", "boolean", "real", "double precision", "uuid", "date", "interval"} | {
     f"{kind} {zone} time zone" for kind in ("timestamp", "time") for zone in ("with", "without")

@@ -1,1 +1,1 @@
-"""How a watched PostgreSQL is reached, and what it says about itself."""
+"""The sessions that watchers of one PostgreSQL share, and what the server says about itself."""

@@ -26,11 +26,9 @@ from pydantic import (
 from triggers.base import BaseConnection, JsonObject
 from triggers.hosting import ChangingSecrets, revealed
 from triggers.options import Duration
-from triggers.postgres.server.passwords import POSTGRES_PORT, PasswordSupply, password_supply, rds_tokens
+from triggers.shared.postgres.failures import PERCENT_ENCODED
+from triggers.shared.postgres.passwords import POSTGRES_PORT, PasswordSupply, password_supply, rds_tokens
 
-PERCENT_ENCODED: Final = (
-    "percent-encode special characters in a dsn's password (@ is %40, / is %2F, # is %23, ? is %3F, : is %3A, % is %25)"
-)
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
 

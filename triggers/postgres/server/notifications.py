@@ -15,10 +15,11 @@ import anyio
 import structlog
 
 from triggers.errors import Finding, TriggerError
-from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import close_connection, driver_errors
-from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
+from triggers.postgres.sql import NOTIFY_CHANNEL
+from triggers.postgres.table_options import TableOptions
 from triggers.retries import listen_for_ever
+from triggers.shared.postgres.failures import close_connection, driver_errors
+from triggers.shared.postgres.sql import quoted
 
 PROBE_EVERY: Final = 20.0
 """Seconds between two statements that find out whether the connection is still alive: a network that is gone reports nothing."""
@@ -102,7 +103,6 @@ class Notifications:
             wake()
 
 
-_EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE", "log": "INSERT OR UPDATE OR DELETE OR TRUNCATE"}
 _DEFINITION: Final = """\
 -- After this, PostgreSQL refuses PREPARE TRANSACTION in transactions that wrote to the table: one that notifies cannot be prepared.
 BEGIN;
@@ -119,7 +119,7 @@ COMMIT;
 """
 
 
-def definition(options: NewRowsOptions) -> str:
+def definition(options: TableOptions) -> str:
     """Return the script with which the table's owner creates the trigger that notifies. Running it again changes nothing.
 
     This trigger is the only thing that is ever written to the watched database, and only on request. There is one trigger per
@@ -130,7 +130,7 @@ def definition(options: NewRowsOptions) -> str:
         function=f"{quoted(table.schema)}.asset_watcher_notify",
         channel=NOTIFY_CHANNEL,
         trigger=f"asset_watcher_{options.mode}",
-        events=_EVENTS[options.mode],
+        events=options.writes,
         table=table.sql,
     )
 
@@ -141,7 +141,7 @@ class Connects(Protocol):
     async def connect(self, **settings: str) -> Any: ...
 
 
-async def install(connection: Connects, options: NewRowsOptions) -> None:
+async def install(connection: Connects, options: TableOptions) -> None:
     """Run the script of `definition`. Raises ConfigurationError or SourceUnavailable."""
     with driver_errors():
         session = await connection.connect(default_transaction_read_only="off")

@@ -17,17 +17,18 @@ import anyio
 import asyncpg
 
 from triggers.errors import SourceUnavailable
+from triggers.postgres.history.judgement import is_another_timeline
 from triggers.postgres.history.kept_rows import ServerMarks
-from triggers.postgres.server.failures import (
+from triggers.postgres.server.functions import REFUSALS, FunctionRights
+from triggers.postgres.server.marks import SERVER, marks_of
+from triggers.postgres.sql import SET_LIMITS
+from triggers.shared.postgres.failures import (
     LOCK_TIMEOUT,
     STATEMENT_TIMEOUT,
     close_connection,
     driver_errors,
     sqlstate_of,
 )
-from triggers.postgres.server.functions import REFUSALS, FunctionRights
-from triggers.postgres.server.marks import SERVER, marks_of
-from triggers.postgres.sql import SET_LIMITS
 
 LOST: Final = (
     asyncpg.AdminShutdownError,
@@ -54,6 +55,10 @@ class Server:
     replayed: int | None = None
     marks: ServerMarks = field(default=ServerMarks(), compare=False)
     at: float = field(default=0.0, compare=False)
+
+    def has_left_timeline(self, before: int) -> bool:
+        """Return whether the server is known to be on another timeline than `before`: after a failover, or a restore."""
+        return is_another_timeline(before, self.timeline)
 
 
 NO_SERVER: Final = Server(system_identifier="", timeline=0, boot="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from config.features.airflow.settings import AirflowPart
 from config.models import Configuration
 from store.catalog import neighbour
 from store.catalog.catalog_sync import Applies
@@ -12,7 +13,7 @@ from store.catalog.neighbour import DeclaredForward
 
 def declare(configuration: Configuration) -> Applies:
     """Return what mirrors the assets that are forwarded, and those that are listened to."""
-    airflow = configuration.settings.airflow
+    airflow = configuration.settings.part(AirflowPart).airflow
     if airflow is None:
         return neighbour.apply
     forwards = [

@@ -1,15 +1,15 @@
-"""What the feature brings to the daemon."""
+"""The neighbouring Airflow: our events sent there, its events read once each."""
 
-from __future__ import annotations
+from watcher.feature import Feature, FeatureService
 
-from typing import Final
-
-from watcher.feature import Feature
-
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="airflow",
+    needs=frozenset({"outbox"}),
+    settings="config.features.airflow.settings.AirflowPart",
     tables="store.features.airflow.tables.TABLES",
     keeps_events="store.features.airflow.forwarding.UNSENT",
     declares="watcher.features.airflow.declaration.declare",
     after_events="store.features.airflow.forwarding.after_events",
+    services=(FeatureService(name="Airflow", build="watcher.features.airflow.service.build", scope="scheduler"),),
+    checks="watcher.features.airflow.check.check",
 )

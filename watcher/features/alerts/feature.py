@@ -1,12 +1,11 @@
-"""What the feature brings to the daemon."""
+"""What is wrong, sent to a web address or a mail server, once for each change."""
 
-from __future__ import annotations
+from watcher.feature import Feature, FeatureService
 
-from typing import Final
-
-from watcher.feature import Feature
-
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="alerts",
+    needs=frozenset({"outbox", "problems"}),
+    settings="config.features.alerts.settings.AlertsPart",
     tables="store.features.alerts.tables.TABLES",
+    services=(FeatureService(name="alerts", build="watcher.features.alerts.service.build", scope="scheduler"),),
 )

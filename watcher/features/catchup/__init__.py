@@ -1,1 +1,0 @@
-"""Stored events that new jobs get."""

@@ -1,13 +1,12 @@
-"""What the feature brings to the daemon."""
-
-from __future__ import annotations
-
-from typing import Final
+"""A new job gets the events that were stored before it."""
 
 from watcher.feature import Feature
 
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="catchup",
+    tables="store.features.catchup.tables.TABLES",
     keeps_events="store.catalog.catchups.LACKING",
     applies="store.catalog.catchups.begin",
+    step="watcher.scheduling.catching_up.catch_up",
+    checks="watcher.features.catchup.check.check",
 )

@@ -13,9 +13,9 @@ from store.features.clean_source.recording import CleanedWatcher
 def declare(configuration: Configuration) -> Applies:
     """Return what mirrors the watchers whose loaded files are removed."""
     watchers = {
-        watcher.name: CleanedWatcher(after=clean_source.after, assets={asset, *watcher.further_assets})
+        watcher.name: CleanedWatcher(after=after, assets={asset, *watcher.facts.further_assets})
         for asset, configured in configuration.assets.items()
         for watcher in configured.watchers.values()
-        if (clean_source := getattr(watcher.options, "clean_source", None)) is not None
+        if (after := watcher.facts.cleaned_after) is not None
     }
     return partial(recording.apply, watchers=watchers)

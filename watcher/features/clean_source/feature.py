@@ -1,13 +1,10 @@
-"""What the feature brings to the daemon."""
-
-from __future__ import annotations
-
-from typing import Final
+"""Files that every job has loaded are moved or deleted."""
 
 from watcher.feature import Feature
 
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="clean_source",
+    needs=frozenset({"files", "reconcile"}),
     tables="store.features.clean_source.tables.TABLES",
     declares="watcher.features.clean_source.declaration.declare",
     after_events="store.features.clean_source.recording.after_events",

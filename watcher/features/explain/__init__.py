@@ -1,1 +1,0 @@
-"""What became of a file or a row."""

@@ -1,12 +1,11 @@
-"""What the feature brings to the daemon."""
-
-from __future__ import annotations
-
-from typing import Final
+"""What became of one file or row."""
 
 from watcher.feature import Feature
 
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="explain",
+    needs=frozenset({"commands", "rest"}),
     chores="store.features.explain.chores.CHORES",
+    routes="watcher.serving.api.routes.explain.ROUTERS",
+    commands={"explain": "watcher.cli.explain.top"},
 )

@@ -1,1 +1,0 @@
-"""Grouping of events by partition keys."""

@@ -1,13 +1,10 @@
-"""What the feature brings to the daemon."""
-
-from __future__ import annotations
-
-from typing import Final
+"""Jobs that take each partition by itself, once it is complete."""
 
 from watcher.feature import Feature
 
-FEATURE: Final = Feature(
+FEATURE = Feature(
     name="partitions",
     tables="store.features.partitions.tables.TABLES",
     applies="store.features.partitions.applying.forget_groups",
+    planners={"per_partition": "watcher.scheduling.partition_planner.PartitionPlanner"},
 )

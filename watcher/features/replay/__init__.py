@@ -1,1 +1,0 @@
-"""Stored events that a job gets again, or for the first time."""

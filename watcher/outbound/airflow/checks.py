@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 from triggers.base import Finding
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused
 from watcher.outbound.airflow.forward import NEEDS_PARTITION_KEYS

@@ -16,7 +16,7 @@ import anyio
 import httpx
 from pydantic import SecretStr
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 
 PAGE: Final = 100
 """Rows of a page: the most that Airflow gives, unless it is configured to give less."""

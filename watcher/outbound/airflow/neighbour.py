@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskStatus
 
-from config.models.settings import AirflowSettings
+from config.features.airflow.settings import AirflowSettings
 from store.database import Database
 from store.detection.interest import EventHooks
 from watcher.host.health import Health
@@ -22,12 +22,9 @@ from watcher.outbound.outbox.delivery import Destination
 
 @dataclass(kw_only=True, eq=False)
 class Neighbour:
-    """Forwards and listens while this process leads. Airflow's events that carry `instance` are ours.
+    """Forwards and listens while this process leads. Airflow's events that carry `instance` are ours."""
 
-    Without settings there is no neighbour, and nothing happens.
-    """
-
-    settings: AirflowSettings | None
+    settings: AirflowSettings
     instance: str
     database: Database
     leadership: Leadership
@@ -36,14 +33,10 @@ class Neighbour:
     health: Health
 
     def __post_init__(self) -> None:
-        self.destinations: Sequence[Destination] = ()
-        self._listeners: Sequence[AirflowListener] = ()
-        self._client: AirflowClient | None = None
-        if self.settings is not None:
-            client = self._client = AirflowClient(self.settings)
-            self.destinations = [Forward(client=client, instance=self.instance, lateness=self.settings.lateness)]
-            listen = self.settings.listen.items()
-            self._listeners = [self._listener(client, self.settings, source, asset) for source, asset in listen]
+        self._client = AirflowClient(self.settings)
+        forward = Forward(client=self._client, instance=self.instance, lateness=self.settings.lateness)
+        self.destinations: Sequence[Destination] = [forward]
+        self._listeners = [self._listener(source, asset) for source, asset in self.settings.listen.items()]
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listen until cancelled. Counts as started whether Airflow is there or not."""
@@ -54,18 +47,17 @@ class Neighbour:
                 task_status.started()
                 await anyio.sleep_forever()
         finally:
-            if self._client is not None:
-                with anyio.CancelScope(shield=True):
-                    await self._client.close()
+            with anyio.CancelScope(shield=True):
+                await self._client.close()
 
-    def _listener(self, client: AirflowClient, settings: AirflowSettings, source: str, asset: str) -> AirflowListener:
+    def _listener(self, source: str, asset: str) -> AirflowListener:
         return AirflowListener(
             source=source,
             asset=asset,
-            client=client,
+            client=self._client,
             instance=self.instance,
-            lateness=settings.lateness,
-            poll_interval=settings.poll_interval,
+            lateness=self.settings.lateness,
+            poll_interval=self.settings.poll_interval,
             database=self.database,
             leadership=self.leadership,
             hint=self.hint,

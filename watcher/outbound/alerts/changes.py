@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, Literal
 
-from config.models.alerts import AlertConfig, AlertTarget
+from config.features.alerts.settings import AlertConfig, AlertTarget
 from store.processes.alerts import KnownAlert
 from watcher.scheduling.problems.problem import StandingProblem
 

@@ -17,7 +17,7 @@ import httpx
 import structlog
 from anyio.to_thread import run_sync
 
-from config.models.alerts import AlertConfig, AlertTarget, SmtpConfig, WebhookConfig
+from config.features.alerts.settings import AlertConfig, AlertTarget, SmtpConfig, WebhookConfig
 from store.detection.outbox import OutboxMessage
 from watcher.host.metrics import Metrics
 from watcher.host.templates import TemplateFailed, render

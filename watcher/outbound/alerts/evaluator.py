@@ -13,17 +13,20 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from config.features.alerts.settings import AlertsPart
 from config.models.settings import Settings
 from store.database import Database
 from store.database.paging import now_of
 from store.detection import outbox
 from store.detection.outbox import NewMessage
+from store.features.problems.conditions import REMEMBERED
 from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.problems.problem import page_of
-from watcher.scheduling.problems.reading import read_problems
+from watcher.scheduling.problems.sources import ProblemsLook, ProblemsOf, read_problems
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two checks."""
@@ -44,6 +47,10 @@ class Evaluator:
     rules: Sequence[Rule]
     base_url: str | None
     on_alerts: Callable[[], None]
+    planners: Planners
+    """They know what the partitions of jobs lack."""
+    problems_of: Sequence[ProblemsOf] = ()
+    """What reads the problems of features."""
     _since: datetime | None = None
     """`alerts.alerting_since`, which never changes."""
 
@@ -55,14 +62,18 @@ class Evaluator:
         leadership: Leadership,
         *,
         on_alerts: Callable[[], None],
+        planners: Planners,
+        problems_of: Sequence[ProblemsOf] = (),
     ) -> Self:
         """Return the evaluator of the configured rules."""
         return cls(
             database=database,
             leadership=leadership,
-            rules=rules(settings.alerts),
+            rules=rules(settings.part(AlertsPart).alerts),
             base_url=settings.api.base_url,
             on_alerts=on_alerts,
+            planners=planners,
+            problems_of=problems_of,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -86,7 +97,9 @@ class Evaluator:
             async with self.leadership.transaction() as connection:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = alerted(await read_problems(connection, now), max(self._since, now - alerts.REMEMBERED))
+            look = ProblemsLook(connection=connection, now=now, planners=self.planners)
+            problems = await read_problems(look, self.problems_of)
+        present = alerted(problems, max(self._since, now - REMEMBERED))
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):
             return

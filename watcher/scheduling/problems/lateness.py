@@ -10,10 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models.values import format_duration
 from store.catalog.assets import AssetRow
+from store.features.problems import conditions
+from store.features.problems.conditions import DueJob
 from store.keys import ClockDeadline
-from store.processes import alerts
-from store.processes.alerts import DueJob
-from watcher.scheduling import ticks
+from watcher.scheduling.planning import ticks
 from watcher.scheduling.problems.problem import StandingProblem
 
 _A_MOMENT: Final = timedelta(microseconds=1)
@@ -35,10 +35,10 @@ async def late_jobs(connection: AsyncConnection, now: datetime) -> list[Standing
     The newest success of each job costs one probe. Only where that is too old are all of the job's successes read: an
     older run may have succeeded later, because somebody cleared it.
     """
-    jobs = await alerts.due_jobs(connection)
-    newest = await alerts.newest_successes(connection, jobs)
+    jobs = await conditions.due_jobs(connection)
+    newest = await conditions.newest_successes(connection, jobs)
     doubtful = [dag_id for dag_id, job in jobs.items() if _since(job, newest.get(dag_id), now) is not None]
-    last = await alerts.last_successes(connection, doubtful)
+    last = await conditions.last_successes(connection, doubtful)
     late = {dag_id: _since(jobs[dag_id], last.get(dag_id), now) for dag_id in doubtful}
     return [_of_job(dag_id, jobs[dag_id], since) for dag_id, since in late.items() if since is not None]
 

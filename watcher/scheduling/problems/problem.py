@@ -27,7 +27,7 @@ KINDS: Final = (
     "watcher_waiting",
     "process",
 )
-"""The kinds, the worst first within a level. Alerts are sent about those of `config.models.alerts`."""
+"""The kinds, the worst first within a level. Alerts are sent about those of `config.features.alerts.settings`."""
 _NAMED: Final = 5
 """The members of a group that its message names."""
 _VARIES: Final = re.compile(r"`[^`]*`|\S*\d\S*")

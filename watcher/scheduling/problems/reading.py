@@ -14,39 +14,35 @@ from store.catalog import assets
 from store.catalog.assets import AssetRow
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherRow
-from store.detection import outbox
-from store.detection.outbox import AIRFLOW, StuckLane
+from store.features.problems import conditions
+from store.features.problems.conditions import MOST_FAILED, FailedRun
 from store.keys import JobDefinition
-from store.processes import alerts
-from store.processes.alerts import MOST_FAILED, FailedRun
 from store.runs import bad_records, kept_events, waiting
 from store.runs.bad_records import MOST_UNRESOLVED
 from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
-from watcher.host.health import Health
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.lateness import late_assets, late_jobs
-from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
-from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
+from watcher.scheduling.problems.problem import StandingProblem, cause_of, without
+from watcher.scheduling.problems.sources import ProblemsLook
 
-LATE_AFTER: Final = timedelta(minutes=5)
-"""The time after which a message that does not arrive is an error, although nobody has refused it."""
 _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
-async def read_problems(
-    connection: AsyncConnection, now: datetime, rows: Sequence[WatcherRow] | None = None
-) -> list[StandingProblem]:
-    """Read every problem in the database; `rows` are the watchers that may have one, if the caller has read them already."""
+async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
+    """Read the problems of watchers, assets, jobs and runs."""
+    connection, now, rows = look.connection, look.now, look.rows
     if rows is None:
         rows = await suspects(connection)
-    lanes = await outbox.stuck(connection)
-    failed = await alerts.failed_runs(connection)
+    failed = await conditions.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)
     expected = await assets.expected(connection)
-    overdue = await _waiting_too_long(connection, now)
-    around = await alerts.assets_around(connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved})
+    overdue = await _waiting_too_long(connection, now, look.planners)
+    around = await conditions.assets_around(
+        connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved}
+    )
     return [
         *(problem for row in rows for problem in of_watcher(row)),
         *(of_late_asset(asset, now) for asset in expected if asset.is_late),
@@ -55,38 +51,23 @@ async def read_problems(
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
         *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
-        *(of_lane(lane, now) for lane in lanes),
         *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
         *_of_what_is_cut(failed, unresolved),
     ]
 
 
-def of_process(health: Health, reasons: Sequence[str]) -> Iterator[StandingProblem]:
-    """Yield the `reasons` why the process is not ready, and what else it knows of itself."""
-    for reason in reasons:
-        yield _of_sentence("not_ready", "error", reason)
-    for warning in health.warnings():
-        yield _of_sentence("process", "warning", warning)
-
-
-def _of_sentence(kind: str, level: Level, sentence: str) -> StandingProblem:
-    return StandingProblem(
-        kind=kind, level=level, subject={"sentence": cause_of(sentence)}, message=sentence, public=sentence
-    )
-
-
-async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[StandingProblem]:
-    jobs = await alerts.deadlines(connection)
+async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners: Planners) -> list[StandingProblem]:
+    jobs = await conditions.deadlines(connection)
     if not jobs:
         return []
     queues = defaultdict[str, list[QueueOfAsset]](list)
     for queue in await waiting.queues_of(connection, list(jobs)):
         queues[queue.dag_id].append(queue)
     resolved = await waiting.resolved(connection, list(queues))
-    partitions = await waiting_partitions(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
+    partitions = await planners.waiting(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
     problems = (
         of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, []), queues[dag_id], now)
-        if definition.batch.is_partitioned
+        if not definition.batch.is_plain
         else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
         for dag_id, (definition, deadline) in jobs.items()
     )
@@ -171,26 +152,6 @@ def of_bad_records(run: RunRow, assets_around: frozenset[str]) -> StandingProble
         remedy=f"look at them, then `watcher runs resolve {run.dag_id} {run.run_id}`",
         since=run.end_date,
         assets=assets_around,
-    )
-
-
-def of_lane(lane: StuckLane, now: datetime) -> StandingProblem:
-    """Return the problem of a webhook, a mail server or Airflow that does not take what it is sent."""
-    of_airflow = lane.destination == AIRFLOW
-    what = f"events of the asset {lane.asset} do not reach Airflow" if of_airflow else "an alert does not arrive"
-    remedy = "" if lane.refused else "it is sent again by itself; look at the receiver, and at settings."
-    return StandingProblem(
-        kind="undelivered",
-        level="error" if lane.refused or now - lane.since > LATE_AFTER else "warning",
-        subject={"asset": lane.asset}
-        if of_airflow and lane.asset
-        else {"destination": lane.destination, "lane": lane.lane},
-        message=f"{what}: {lane.error}",
-        public=f"{what}: {lane.error}",
-        cause=f"{lane.destination} {lane.error}",
-        remedy=remedy and remedy + ("airflow" if of_airflow else "alerts"),
-        since=lane.since,
-        next_try_at=lane.next_try_at,
     )
 
 

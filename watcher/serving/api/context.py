@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar, cast
 
 import anyio
 from fastapi import Depends, Request
@@ -20,8 +21,9 @@ from watcher.host.health import Health
 from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
+from watcher.installed import Installed, installed
+from watcher.scheduling.planning.base import Planners
 from watcher.serving.api.event_posts import EventPosts
-from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.serving.api.streams.live import LiveChanges
@@ -123,6 +125,17 @@ class JobSupport:
     """The worker-side backend for jobs: `{path, options}`. None if none is configured."""
 
 
+class FeatureState(Protocol):
+    """What a feature keeps in the process that answers, from its first use on."""
+
+    @classmethod
+    def of_context(cls, context: ApiContext) -> Self:
+        """Make it from the context of the first request that needs it."""
+
+
+StateT = TypeVar("StateT", bound=FeatureState)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
     """The context of an application: everything that its routes need."""
@@ -136,21 +149,33 @@ class ApiContext:
     """What the features do in the transactions of events that are posted, or that jobs report."""
     sign_in: SignIn
     limits: RequestLimits
+    home: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    """A folder of this process alone, for what does not fit into its memory."""
     links: Links = field(default_factory=Links)
     live: LiveAnswers = field(default_factory=LiveAnswers)
     process: ProcessState = field(default_factory=ProcessState)
     watchers: WatcherControl = field(default_factory=WatcherControl)
     jobs: JobSupport = field(default_factory=JobSupport)
+    planners: Planners = field(default_factory=Planners)
+    """The planners of jobs whose `batch.mode` is a feature's."""
     event_posts: EventPosts = field(default_factory=EventPosts)
     """Posted events that wait to be stored."""
-    reconciliations: Reconciliations = field(default_factory=Reconciliations)
-    """The comparisons of sources with events that this process was asked for."""
+    features: Installed = field(default_factory=installed)
+    """The features whose routes and pages there are."""
+    states: dict[type[FeatureState], FeatureState] = field(default_factory=dict)
+    """What features keep for as long as the process lives, by class."""
+
+    def of(self, kind: type[StateT]) -> StateT:
+        """Return the one object of this class, which a feature's routes share, also after a reload. It is made on first use."""
+        if kind not in self.states:
+            self.states[kind] = kind.of_context(self)
+        return cast("StateT", self.states[kind])
 
     def followed_by(self, new: ApiContext) -> ApiContext:
-        """Return `new` with this context's counts of clients, its streams and comparisons, which continue after a reload."""
+        """Return `new` with this context's counts of clients, its streams and its features' states, which go on after a reload."""
         sign_in = replace(new.sign_in, failures=self.sign_in.failures)
         live = replace(new.live, streams=self.live.streams, changes=self.live.changes)
-        return replace(new, sign_in=sign_in, live=live, reconciliations=self.reconciliations)
+        return replace(new, sign_in=sign_in, live=live, states=self.states)
 
 
 async def of_app(request: Request) -> ApiContext:

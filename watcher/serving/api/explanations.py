@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
@@ -19,17 +20,19 @@ from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
 from store.references import has_where
-from store.runs import explanations, waiting
-from store.runs.explanations import ConsumedBy, OutletOfRun
+from store.runs import explanations, fates, waiting
+from store.runs.explanations import OutletOfRun
+from store.runs.fates import ConsumedBy, EventAtJob
 from triggers.explanations import Explanation
+from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.verdicts import Evidence, Verdict, verdict
 from watcher.triggerer.control import Control
+from watcher.triggerer.reconciliation.evidence import Beginning, RetentionPeriods, beginning_of, inventory_of
 
 MOST_ASKED: Final = 50
 """The most watchers that one question asks. With more, a person names one."""
 _AT_A_TIME: Final = 8
-_NOTHING: Final = NamingEvents(events=(), has_more=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,67 +64,105 @@ async def answers(context: ApiContext, control: Control, item: str, watcher: str
 
     async def ask(name: str) -> None:
         async with limit:
-            explained[name] = await control.explain(name, item)
+            explained[name] = await explain(control, name, item)
 
     if watcher is not None:
-        explained[watcher] = await control.explain(watcher, item)  # alone, so that what it raises is no group
+        explained[watcher] = await explain(control, watcher, item)  # alone, so that what it raises is no group
     else:
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(ask, name)
     inside = [name for name in names if explained[name].state != "outside"] or names
     async with context.database.reading() as connection:
-        return [await _answer(context, connection, name, explained[name]) for name in sorted(inside)]
+        told = {name: await _answer(context, connection, control, name, explained[name]) for name in sorted(inside)}
+    for name, answer in told.items():
+        if answer.verdict.event is None and explained[name].state == "reported":
+            told[name] = await _with_beginning(context, control, name, explained[name]) or answer
+    return [*told.values()]
+
+
+async def _with_beginning(
+    context: ApiContext, control: Control, name: str, explanation: Explanation
+) -> WatcherAnswer | None:
+    """Answer once more about an item that no event names, by the rules of a comparison. None: the trigger cannot list its source."""
+    limits, hosted = context.limits, control.known(name)
+    retention = RetentionPeriods(
+        events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
+    )
+    with anyio.move_on_after(EXPLAIN_WITHIN):
+        inventory = await inventory_of(hosted, control.clients)
+        if inventory is None:
+            return None
+        async with context.database.reading() as connection:
+            begin = await beginning_of(connection, hosted, inventory, retention)
+            return await _answer(context, connection, control, name, explanation, begin)
+    return None
 
 
 def _asked(control: Control, item: str) -> Sequence[str]:
     """Return the watchers to ask. Raises `InvalidValue` if they are too many."""
-    names = control.could_have(item)
+    names = could_have(control, item)
     if len(names) > MOST_ASKED:
         raise InvalidValue(f"{len(names)} watchers could have {item!r}; name the one that is meant (watcher)")
     return names or (list(control.hosted) if len(control.hosted) <= MOST_ASKED else [])
 
 
 async def _answer(
-    context: ApiContext, connection: AsyncConnection, name: str, explanation: Explanation
+    context: ApiContext,
+    connection: AsyncConnection,
+    control: Control,
+    name: str,
+    explanation: Explanation,
+    beginning: Beginning | None = None,
 ) -> WatcherAnswer:
-    try:
-        row = context.process.health.merged(await watchers.get(connection, name))
-    except NotFound:
-        sentence = f"the watcher {name!r} is in the configuration, but was never started; start `watcher run`"
-        raise NotFound(sentence) from None
-    naming = _NOTHING
-    if explanation.name is not None:
-        asset_ids = await watcher_assets.assets_of(connection, [name])
-        naming = await item_search.events_naming(connection, _name_of(row, asset_ids, explanation))
+    row = await _row_of(context, connection, name)
+    naming = await _naming(connection, row, explanation)
     ids = [event.id for event in naming.events]
     asset_id = naming.events[0].asset_id if naming.events else row.asset_id
-    consumed = await explanations.runs_of(connection, ids)
+    at_jobs = await fates.at_jobs(connection, ids)
     jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
     now, limits = await now_of(connection), context.limits
+    deletions = () if since is None else await explanations.deletions_after(connection, asset_id, scheduled, since)
     evidence = Evidence(
         watcher=row,
         naming=naming,
-        runs=consumed,
-        queued=await explanations.queues_of(connection, ids),
-        deletions=() if since is None else await explanations.deletions_after(connection, asset_id, scheduled, since),
+        at_jobs=at_jobs,
+        deletions=deletions,
         rejections=await explanations.rejections_of(connection, name, explanation.rejected_as or explanation.name),
-        scheduled=scheduled,
+        scheduled=explanations.records(await fates.unrecorded_to(connection, scheduled), deletions),
         filtered=[job.dag_id for job in jobs if has_where(job.definition.schedule)],
         begun=await explanations.begun_at(connection, asset_id),
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
+        fate_of_cleaned=control.known(name).fate_of_cleaned,
+        beginning=beginning,
     )
     return WatcherAnswer(
         watcher=row,
         asset=row.asset if asset_id == row.asset_id else (await assets.ref_of(connection, asset_id)).name,
         verdict=verdict(explanation, evidence),
         naming=naming,
-        runs=await _with_tables(connection, consumed),
+        runs=await _with_tables(connection, chain(*at_jobs.values())),
     )
+
+
+async def _row_of(context: ApiContext, connection: AsyncConnection, name: str) -> WatcherRow:
+    try:
+        return context.process.health.merged(await watchers.get(connection, name))
+    except NotFound:
+        sentence = f"the watcher {name!r} is in the configuration, but was never started; start `watcher run`"
+        raise NotFound(sentence) from None
+
+
+async def _naming(connection: AsyncConnection, row: WatcherRow, explanation: Explanation) -> NamingEvents:
+    """Return the events that name the item."""
+    if explanation.name is None:
+        return NamingEvents(events=(), has_more=False)
+    asset_ids = await watcher_assets.assets_of(connection, [row.name])
+    return await item_search.events_naming(connection, _name_of(row, asset_ids, explanation))
 
 
 def _name_of(row: WatcherRow, asset_ids: Collection[int], explanation: Explanation) -> ItemName:
@@ -137,7 +178,8 @@ def _name_of(row: WatcherRow, asset_ids: Collection[int], explanation: Explanati
     )
 
 
-async def _with_tables(connection: AsyncConnection, consumed: Sequence[ConsumedBy]) -> Sequence[RunWithItem]:
+async def _with_tables(connection: AsyncConnection, at_jobs: Iterable[EventAtJob]) -> Sequence[RunWithItem]:
+    consumed = sorted((each.run for each in at_jobs if each.run is not None), key=lambda run: run.id)
     runs = {(run.dag_id, run.run_id): run for run in consumed}
     outlets = await explanations.outlets_of(connection, runs.keys())
     targets = await explanations.targets_of(connection, {run.dag_id for run in consumed})

@@ -14,8 +14,9 @@ from store.database.paging import now_of
 from store.errors import SchemaOutdated
 from store.processes import triggerers
 from watcher.host.health import PROBE_DEADLINE
+from watcher.installed import resolve
 from watcher.scheduling.problems.problem import ProblemGroup, grouped
-from watcher.scheduling.problems.reading import of_process, read_problems
+from watcher.scheduling.problems.sources import ProblemsLook, ProblemsOf, of_process, read_problems
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.errors import UNAVAILABLE
 
@@ -37,7 +38,11 @@ async def read_groups(
 ) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
-    stored = await read_problems(connection, await now_of(connection), [health.merged(row) for row in rows])
+    readers: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
+    merged = [health.merged(row) for row in rows]
+    now = await now_of(connection)
+    look = ProblemsLook(connection=connection, now=now, planners=context.planners, rows=merged)
+    stored = await read_problems(look, readers)
     return grouped([*of_process(health, reasons), *stored])
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import structlog
@@ -16,6 +15,7 @@ import structlog
 from store.errors import Conflict, NotFound, StoreError
 from triggers.errors import TriggerError
 from watcher.host.containment import is_cancelled, sentence
+from watcher.serving.api.context import ApiContext
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.reconciliation.result import ReconcileProgress
 
@@ -44,9 +44,14 @@ class Reconciliation(Generic[ResultT]):
 class Reconciliations:
     """The comparisons of this process; one at a time is carried out. `folder` is where they sort."""
 
-    folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    folder: Path
     _kept: dict[str, Reconciliation[Any]] = field(default_factory=dict)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @classmethod
+    def of_context(cls, context: ApiContext) -> Self:
+        """Make it for the process that answers."""
+        return cls(folder=context.home)
 
     def start(
         self, watcher: str, compare: Callable[[ReconcileProgress], Awaitable[ResultT]], clients: Clients

@@ -3,50 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final
 
 from store.catalog.watchers import WatcherRow
 from store.detection.cleanings import Cleaning
 from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
-from store.runs.explanations import ConsumedBy, QueueDeletion
-from store.runs.runs import DELETED
+from store.fates import HAS_LOADED, Fate, of_item, without_event
+from store.runs.explanations import QueueDeletion
+from store.runs.fates import EventAtJob, JobRecord
 from triggers.explanations import Explanation
+from watcher.serving.api.fates_in_words import fates_in_words, moment_in_words
 from watcher.triggerer.cleaning.reasons import sentences_of_missing, sentences_of_staying
-
-AnswerState: TypeAlias = Literal[
-    "loaded",
-    "running",
-    "queued",
-    "failed",
-    "reported",
-    "dequeued",
-    "rejected",
-    "waiting",
-    "replaced",
-    "before_start",
-    "not_matched",
-    "outside",
-    "missing",
-    "unknown",
-]
-_SUCCESS, _RUNNING, _QUEUED, _FAILED = "success", "running", "queued", "failed"
+from watcher.triggerer.reconciliation.comparison import moment
+from watcher.triggerer.reconciliation.evidence import Beginning
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known of an item beside its trigger's explanation. `runs` and `queued` are of the named events."""
+    """What is known of an item beside its trigger's explanation."""
 
     watcher: WatcherRow
     naming: NamingEvents
-    runs: Sequence[ConsumedBy]
-    queued: Mapping[int, Sequence[str]]
+    at_jobs: Mapping[int, Sequence[EventAtJob]]
+    """What became of the named events at the jobs that got them."""
     deletions: Sequence[QueueDeletion]
     """The deletions from queues since the oldest of the events."""
     rejections: Sequence[RejectedRow]
-    scheduled: Sequence[str]
+    scheduled: Sequence[JobRecord]
     """The jobs that wait for the asset's events now."""
     filtered: Sequence[str]
     """Those of them whose schedules have a `where`."""
@@ -58,6 +44,9 @@ class Evidence:
     """Runs that ended earlier may have been removed."""
     cleanings: Mapping[int, Cleaning] = field(default_factory=dict)
     """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
+    fate_of_cleaned: Fate = Fate.CLEANED
+    beginning: Beginning | None = None
+    """What was passed over and forgotten. None: the trigger cannot list its source, or an event names the item."""
 
     @property
     def has_forgotten_events(self) -> bool:
@@ -66,12 +55,13 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of an item. `event` decided it; None: no event did."""
+    """What became of an item. `event` decided it; None: no event did. `at_jobs` is what became of that event at each job."""
 
-    state: AnswerState
+    state: Fate
     sentence: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     event: NamingEvent | None = None
+    at_jobs: Sequence[EventAtJob] = ()
 
 
 def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
@@ -102,15 +92,19 @@ def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
 def _rejected(item: RejectedRow) -> Verdict:
     facts = {"reason": item.reason, "column": item.column_name, "sqlstate": item.code or None}
     again = "; a retry was asked for" if item.retry_at is not None else ""
-    return Verdict(state="rejected", sentence=f"rejected at {_at(item.rejected_at)}: {item.reason}{again}", facts=facts)
+    return Verdict(
+        state=Fate.REJECTED,
+        sentence=f"rejected at {moment_in_words(item.rejected_at)}: {item.reason}{again}",
+        facts=facts,
+    )
 
 
 def _replaced(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return the verdict on an item of which events name only earlier contents."""
     fate = _fate(event, explanation, evidence)
-    state: AnswerState = "waiting" if explanation.facts.get("reason") == "min_age" else "replaced"
+    state = Fate.WAITING if explanation.facts.get("reason") == "min_age" else Fate.REPLACED
     sentence = (
-        f"event {event.id} of {_at(event.timestamp)} names an earlier content, which was {fate.state} and has been"
+        f"event {event.id} of {moment_in_words(event.timestamp)} names an earlier content, which was {fate.state} and has been"
         f" replaced since; of the present one: {explanation.sentence}{_health(evidence.watcher)}"
     )
     return Verdict(state=state, sentence=sentence, facts=fate.facts, event=event)
@@ -118,106 +112,109 @@ def _replaced(event: NamingEvent, explanation: Explanation, evidence: Evidence) 
 
 def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return what became of an event that names the item."""
-    runs = [run for run in evidence.runs if run.event_id == event.id]
-    waiting = evidence.queued.get(event.id, ())
-    state, what = _state_of(runs, waiting) or _unconsumed(event, runs, evidence)
-    parts = [f"reported in event {event.id} at {_at(event.timestamp)}", what]
-    if state != "failed":
-        failed = [run for run in runs if run.state == _FAILED]
-        parts += [f"its run {run.run_id} of {run.dag_id} failed{_because(run.reason)}" for run in failed]
-    if waiting and state != "queued":
-        parts.append(f"it waits in the queue of {', '.join(waiting)}")
-    cleaning = evidence.cleanings.get(event.id)
+    at_jobs, cleaning = _at_all_jobs(event, evidence), evidence.cleanings.get(event.id)
+    if explanation.state in {"missing", "unknown"} and cleaning and cleaning.has_removed(event.place, event.files):
+        at_jobs = [_cleaned(each, evidence.fate_of_cleaned) for each in at_jobs]
+    state = of_item(each.fate for each in at_jobs)
+    parts = [
+        f"reported in event {event.id} at {moment_in_words(event.timestamp)}",
+        *fates_in_words(at_jobs, evidence.filtered, evidence.runs_since),
+    ]
     if explanation.state == "missing":
         parts += sentences_of_missing(cleaning, event.place, event.files)
     else:
         parts += sentences_of_staying(cleaning)
     if explanation.state == "unknown":
         parts.append(explanation.sentence)
-    facts = {**_losses([run for run in runs if run.state == _SUCCESS])}
-    if waiting:
-        facts["queued_for"] = list(waiting)
-    return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event)
+    facts = {**_losses(at_jobs)}
+    if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
+        facts["queued_for"] = queued
+    return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event, at_jobs=at_jobs)
 
 
-def _losses(loaded: Sequence[ConsumedBy]) -> Mapping[str, Any]:
+def _cleaned(each: EventAtJob, fate: Fate) -> EventAtJob:
+    """Return what became of a file of the event that was cleaned away, at a job."""
+    return replace(each, fate=fate) if each.fate is Fate.LOADED else each
+
+
+def _at_all_jobs(event: NamingEvent, evidence: Evidence) -> Sequence[EventAtJob]:
+    """Return what became of an event at the jobs that got it, and at those that wait for its asset now, by name."""
+    known = evidence.at_jobs.get(event.id, ())
+    names = {each.dag_id for each in known}
+    unrecorded = []
+    for job in evidence.scheduled:
+        if job.dag_id not in names:
+            fate = job.fate_of(event.id, event.timestamp, evidence.runs_since)
+            deletion = next((each for each in evidence.deletions if _took_off(each, job, event)), None)
+            if fate is Fate.DROPPED and deletion is not None:
+                unrecorded.append(
+                    EventAtJob(dag_id=job.dag_id, fate=fate, dropped_at=deletion.at, dropped_by=deletion.actor)
+                )
+            else:
+                unrecorded.append(EventAtJob(dag_id=job.dag_id, fate=fate))
+    return sorted([*known, *unrecorded], key=lambda each: each.dag_id)
+
+
+def _took_off(deletion: QueueDeletion, job: JobRecord, event: NamingEvent) -> bool:
+    return deletion.concerns(job.dag_id) and deletion.at >= event.timestamp
+
+
+def _losses(at_jobs: Sequence[EventAtJob]) -> Mapping[str, Any]:
     """Return what runs that succeeded left out: bad records, a skipped file is one, and the sentences that name them."""
+    loaded = [each.run for each in at_jobs if each.run is not None and each.fate in HAS_LOADED]
     if not loaded:
         return {}
     warnings = [run.warning for run in loaded if run.warning]
     return {"bad_records": sum(run.bad_records or 0 for run in loaded), **({"warnings": warnings} if warnings else {})}
 
 
-def _state_of(runs: Sequence[ConsumedBy], waiting: Sequence[str]) -> tuple[AnswerState, str] | None:
-    """Return the state of an event that runs have or queues hold; None: neither."""
-    by_state = {run.state: run for run in runs}
-    if (run := by_state.get(_SUCCESS)) is not None:
-        bad = f" and left out {run.bad_records} bad records of all its items" if run.bad_records else ""
-        return "loaded", f"run {run.run_id} of {run.dag_id} has succeeded with it{bad}"
-    if (run := by_state.get(_RUNNING)) is not None:
-        return "running", f"run {run.run_id} of {run.dag_id} is running with it"
-    if (run := by_state.get(_FAILED)) is not None:
-        return "failed", f"run {run.run_id} of {run.dag_id} failed{_because(run.reason)}"
-    if (run := by_state.get(_QUEUED)) is not None:
-        return "queued", f"run {run.run_id} of {run.dag_id} has it and waits to start{_because(run.reason)}"
-    if waiting:
-        return "queued", f"it waits in the queue of {', '.join(waiting)} for the rest of the schedule"
-    return None
-
-
-def _unconsumed(event: NamingEvent, runs: Sequence[ConsumedBy], evidence: Evidence) -> tuple[AnswerState, str]:
-    """Return the state of an event that no run has and no queue holds any more."""
-    if deleted := [run for run in runs if run.state == DELETED]:
-        return "dequeued", f"its run {deleted[-1].run_id} of {deleted[-1].dag_id} was deleted"
-    if after := [each for each in evidence.deletions if each.at >= event.timestamp]:
-        return "dequeued", f"taken off the queue of {after[0].target} by {after[0].actor} at {_at(after[0].at)}"
-    if event.timestamp < evidence.runs_since:
-        removed = (
-            f"runs that ended before {_at(evidence.runs_since)} have been removed (settings.store.run_retention_days)"
-        )
-        return "unknown", f"no run that is kept has it, and {removed}"
-    if not evidence.scheduled:
-        return "reported", "no job is scheduled on its asset"
-    jobs = ", ".join(evidence.scheduled)
-    if evidence.filtered:
-        its = ", ".join(evidence.filtered)
-        return (
-            "reported",
-            f"no schedule took it when it was reported; by now {jobs} waits for its asset ({its} with a `where`)",
-        )
-    return "reported", f"no job was scheduled on its asset when it was reported; by now {jobs} is"
-
-
 def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return the verdict on an item that no event names."""
-    state: AnswerState = explanation.state
+    state = Fate(explanation.state)
     sentence, facts = explanation.sentence, {**explanation.facts}
-    removed = f"events before {_at(evidence.events_since)} have been removed (settings.store.event_retention_days)"
+    removed = f"events before {moment_in_words(evidence.events_since)} have been removed (settings.store.event_retention_days)"
     if evidence.has_forgotten_events:
         facts["forgotten_before"] = evidence.events_since.isoformat()
-    if state == "waiting":
+    if state is Fate.WAITING:
         sentence += _health(evidence.watcher)
         facts |= _hindrance(evidence.watcher)
-    elif state == "missing":
+    elif state is Fate.MISSING:
         sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
-    elif state == "reported":
-        state, why = _passed_over(explanation, evidence, removed)
-        sentence += f"; no event names it{why}"
+    elif state is Fate.REPORTED:
+        state = _passed_over(explanation, evidence)
+        sentence += f"; no event names it{_why_passed_over(state, explanation, removed)}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
 
-def _passed_over(explanation: Explanation, evidence: Evidence, removed: str) -> tuple[AnswerState, str]:
-    """Return the state, and the rest of the sentence, for an item that the watcher is done with and no event names."""
+def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
+    """Return the fate of an item that the watcher is done with and no event names."""
     written = None if explanation.written is None else datetime.fromisoformat(explanation.written)
+    if evidence.beginning is not None:
+        place = explanation.name if explanation.in_ranges else moment(written)
+        begin = evidence.beginning
+        return without_event(place, passed_before=begin.passed_before, kept_since=begin.kept_since)
     if evidence.has_forgotten_events and (written is None or written < evidence.events_since):
-        return "unknown", f", and {removed}"
+        return Fate.PAST_RETENTION
+    if explanation.facts.get("horizon") is not None and written is not None and written >= evidence.begun:
+        return Fate.UNKNOWN
+    return Fate.BEFORE_START
+
+
+_PASSED: Final = "it was there before the watcher's start, or was passed over by a rewind"
+
+
+def _why_passed_over(fate: Fate, explanation: Explanation, removed: str) -> str:
+    """Return the rest of the sentence about an item that no event names."""
     horizon = explanation.facts.get("horizon")
-    if horizon is not None and written is not None and written >= evidence.begun:
-        words = (
-            "it was there before the watcher's start, was passed over by a rewind, or appeared too late for `lateness`"
-        )
-        return "unknown", f", and which files are older than {horizon} is not remembered: {words}"
-    return "before_start", ": it was there before the watcher's start, or was passed over by a rewind"
+    if fate is Fate.BEFORE_START:
+        return f": {_PASSED}"
+    if fate is Fate.PAST_RETENTION:
+        return f", and {removed}"
+    if fate is Fate.UNKNOWN:
+        words = f"{_PASSED}, or appeared too late for `lateness`"
+        return f", and which files are older than {horizon} is not remembered: {words}"
+    late = f", or became visible later than `lateness` allows, since it is older than {horizon}" if horizon else ""
+    return f": a condition of exact detection was broken{late}, or its event was deleted; a rewind reports it again"
 
 
 def _health(watcher: WatcherRow) -> str:
@@ -233,11 +230,3 @@ def _hindrance(watcher: WatcherRow) -> Mapping[str, Any]:
     if watcher.paused or watcher.error is not None or watcher.state == "stopped":
         return {"watcher_state": "paused" if watcher.paused else watcher.state, "watcher_error": watcher.error}
     return {}
-
-
-def _because(reason: str | None) -> str:
-    return f": {reason}" if reason else ""
-
-
-def _at(moment: datetime) -> str:
-    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"

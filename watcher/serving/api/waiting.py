@@ -16,8 +16,8 @@ from store.references import decode, is_awaited, references
 from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
-from watcher.scheduling.conditions import Resolved, asks, is_met, where_text
-from watcher.scheduling.waiting_partitions import WaitingPartition, waiting_partitions
+from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.conditions import Resolved, asks, is_met, where_text
 from watcher.serving.api.shapes.dags import schedule_text
 
 _NONE: Final[Resolved] = {}
@@ -49,13 +49,13 @@ class WaitingJob:
         return min((queue.oldest for queue in self.queues if queue.oldest is not None), default=None)
 
 
-async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[JobRow]) -> Sequence[WaitingJob]:
-    """Return the explanation for each job, with three statements for all of them."""
+async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[JobRow], planners: Planners) -> Sequence[WaitingJob]:
+    """Return the explanation for each job, with three statements for all of them, and those of planners."""
     names = [job.dag_id for job in jobs]
     queues = await waiting.queues_of(connection, names)
     resolved = await waiting.resolved(connection, names)
     active = await waiting.active_runs(connection, names)
-    partitions = await waiting_partitions(connection, {job.dag_id: job.definition for job in jobs})
+    partitions = await planners.waiting(connection, {job.dag_id: job.definition for job in jobs})
     return [
         _waiting_job(
             job,
@@ -104,7 +104,7 @@ def reason(
         )
     if job.paused:
         return "the job is paused; resume it"
-    if definition.batch.is_partitioned:
+    if not definition.batch.is_plain:
         return _of_partitions(definition, partitions)
     return (
         "a run is about to start" if definition.batch.mode == "each" else _lacking(definition, queued, resolved, active)

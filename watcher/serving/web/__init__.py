@@ -1,5 +1,1 @@
 """The web pages: the API's data for people, as HTML that the server renders and that is readable without a script."""
-
-from watcher.serving.web.app import create_app
-
-__all__ = ["create_app"]

@@ -1,4 +1,4 @@
-"""The complete application: the API and the pages, which report failures as HTML."""
+"""The pages beside the API, which report failures as HTML."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from watcher.serving import api
-from watcher.serving.api.context import ApiContext
 from watcher.serving.web import addresses, static
 from watcher.serving.web.pages import (
     assets,
@@ -42,9 +40,8 @@ _PAGES: Final = (
 _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 
 
-def create_app(context: ApiContext) -> FastAPI:
-    """Return the application with the API and the pages."""
-    app = api.create_app(context)
+def add_pages(app: FastAPI) -> None:
+    """Add the pages to the application, and show the API's refusals to people as pages."""
     for part in (
         overview,
         assets,
@@ -65,7 +62,6 @@ def create_app(context: ApiContext) -> FastAPI:
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))
     app.add_middleware(LogLinks)
-    return app
 
 
 def _for_people(handler: Any) -> Handler:

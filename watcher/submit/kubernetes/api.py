@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from config.models.pod_template import DRIVER
+from config.features.kubernetes.pod_template import DRIVER
 from watcher.submit.kubernetes.refusals import ApiRefused, WatchExpired
 
 if TYPE_CHECKING:  # it imports aiohttp, and most daemons have no pods

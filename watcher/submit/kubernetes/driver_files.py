@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from config.models.spark import write_properties
 from watcher.submit.base import SparkApplication, Submission, SubmitError
 from watcher.submit.kubernetes import executors

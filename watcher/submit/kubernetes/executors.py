@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from config.models.kubernetes import DriverPod, PodSize, mebibytes
-from config.models.pod_template import driver_of, merged
+from config.features.kubernetes.pod_template import driver_of, merged
+from config.features.kubernetes.settings import DriverPod, PodSize, mebibytes
 from watcher.submit.kubernetes import executor_start, names
 from watcher.submit.kubernetes.manifest import POD_SECURITY, RESTRICTED, SECRET, Place
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from config.models.kubernetes import DriverPod
-from config.models.pod_template import DRIVER, merged
+from config.features.kubernetes.pod_template import DRIVER, merged
+from config.features.kubernetes.settings import DriverPod
 from watcher.submit.base import Submission, SubmitError
 from watcher.submit.kubernetes import names
 

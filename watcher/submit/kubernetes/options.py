@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from config.features.kubernetes.settings import DriverPod
 from config.models import SparkParameters
-from config.models.kubernetes import DriverPod
 from config.section import Section
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from config.models.pod_template import DRIVER
+from config.features.kubernetes.pod_template import DRIVER
 from watcher.submit.base import Status
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT, STOPPED
 

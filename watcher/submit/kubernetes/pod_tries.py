@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import anyio
 
-from config.models.kubernetes import DriverPod
+from config.features.kubernetes.settings import DriverPod
 from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import PodApi

@@ -12,8 +12,8 @@ import anyio
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 
+from config.features.kubernetes.settings import DriverPod, KubernetesPart, KubernetesSettings
 from config.models import SparkParameters
-from config.models.kubernetes import DriverPod, KubernetesSettings
 from store.keys import TryKey
 from watcher.submit.base import (
     Addresses,
@@ -66,6 +66,7 @@ class KubernetesPods(Submitter):
         self._opening = anyio.Lock()
         self._watch: InstallationWatch | None = None
         self._logs = DriverLogs(workspace.logs)
+        self._settings = workspace.settings.part(KubernetesPart).kubernetes
 
     @classmethod
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
@@ -73,7 +74,7 @@ class KubernetesPods(Submitter):
 
     async def run(self) -> None:
         """Watch the installation's pods, so that a poll needs no request, and their events; remove what tries left behind."""
-        if self.workspace.kubernetes is None:
+        if self._settings is None:
             return
         tries = await self._tries()
         records, installation = self.workspace.tries, tries.place.installation
@@ -131,7 +132,7 @@ class KubernetesPods(Submitter):
         return Needs()
 
     def api_url(self, addresses: Addresses) -> str:
-        settings = self.workspace.kubernetes
+        settings = self._settings
         url = addresses.public if settings is None or settings.api_url is None else settings.api_url
         if url is None:
             raise NoCluster(_NO_ADDRESS)
@@ -158,7 +159,7 @@ class KubernetesPods(Submitter):
         return self._opened
 
     async def _open(self) -> PodTries:
-        settings = self.workspace.kubernetes
+        settings = self._settings
         if settings is None:
             raise ClusterUnknown("there is no settings.kubernetes, which names cluster and namespace: add it")
         try:

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from store.detection.cleanings import Cleaning, CleaningState
-from store.runs.cleaning_fates import EventAtJob, FateAtJob
+from store.fates import HAS_LOADED, Fate
+from store.runs.fates import EventAtJob
 
 Verdict: TypeAlias = Literal["clean", "wait", "stay"]
 SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -17,8 +18,9 @@ SHORTEST_STAY: Final = timedelta(minutes=1)
 """Between two looks at an event whose files stay until somebody does something."""
 PASSES: Final = 3
 """After so many looks a file that the source lacks is gone for good. A lost mount lacks all files for a while."""
-_WAITING: Final[Collection[FateAtJob]] = ("active", "queued")
-_STAYING: Final[Sequence[FateAtJob]] = ("failed", "dequeued", "deleted", "marked", "forgotten")
+_WAITING: Final[Collection[str]] = (Fate.RUNNING, Fate.QUEUED)
+_MARKED: Final = "marked"
+_STAYING: Final[Sequence[str]] = (Fate.FAILED, Fate.DROPPED, _MARKED, Fate.UNKNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ def decide(owed: Collection[str], fates: Sequence[EventAtJob], after: timedelta,
         waits = obstacle in _WAITING
         look_at = now + max(after, SHORTEST_WAIT if waits else SHORTEST_STAY)
         return CleaningDecision(verdict="wait" if waits else "stay", reason=obstacle, look_at=look_at)
-    last = max(each.ended or now for each in fates if each.dag_id in owed)
+    last = max(each.ended_at or now for each in fates if each.dag_id in owed)
     if last + after > now:
         return CleaningDecision(verdict="wait", reason="after", look_at=last + after)
     return CleaningDecision(verdict="clean")
@@ -50,13 +52,16 @@ def decide(owed: Collection[str], fates: Sequence[EventAtJob], after: timedelta,
 
 def _obstacle(owed: Collection[str], fates: Sequence[EventAtJob]) -> str | None:
     """Return why not every job has loaded the event that was owed it; None: they all have."""
-    if any(each.fate == "active" for each in fates):
-        return "active"
-    at_owed = {each.fate for each in fates if each.dag_id in owed}
-    for fate in (*_STAYING, "queued"):
-        if fate in at_owed:
-            return fate
-    return None if {*owed} <= {each.dag_id for each in fates} else "forgotten"
+    if any(each.run is not None and each.fate in _WAITING for each in fates):
+        return Fate.RUNNING
+    at_owed = {
+        _MARKED if each.is_marked and each.fate in HAS_LOADED else each.fate for each in fates if each.dag_id in owed
+    }
+    for obstacle in (*_STAYING, Fate.QUEUED):
+        if obstacle in at_owed:
+            return obstacle
+    has_loaded = {each.dag_id for each in fates if each.fate in HAS_LOADED}
+    return None if {*owed} <= has_loaded else Fate.UNKNOWN
 
 
 def next_numbers(cleaning: Cleaning, files: int, most: int) -> Sequence[int]:

@@ -16,7 +16,7 @@ from store.detection import cleanings
 from store.detection.cleanings import Cleaning, EventFiles, FilesInHand
 from store.detection.positions import HeldPosition
 from store.processes import audit
-from store.runs import cleaning_fates
+from store.runs import fates
 from triggers.cleaning import LoadedFile, SourceCleaner
 from watcher.triggerer.cleaning.decision import (
     SHORTEST_STAY,
@@ -54,9 +54,9 @@ class WatcherToClean:
 
     async def decision(self, connection: AsyncConnection, cleaning: Cleaning) -> CleaningDecision:
         """Decide whether the files of an event may go, as it stands in this transaction."""
-        fates = await cleaning_fates.at_jobs(connection, [cleaning.event_id])
+        at_jobs = await fates.at_jobs(connection, [cleaning.event_id])
         now = await now_of(connection)
-        return decide(cleaning.owed, fates.get(cleaning.event_id, ()), self.cleaner.after, now)
+        return decide(cleaning.owed, at_jobs.get(cleaning.event_id, ()), self.cleaner.after, now)
 
 
 @dataclass(frozen=True, kw_only=True)

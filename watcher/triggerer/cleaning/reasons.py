@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from store.detection.cleanings import Cleaning
+from store.fates import Fate
 from triggers.errors import Finding
 
 SENTENCES: Final[Mapping[str, str]] = {
     "no_jobs": "no job was scheduled on the asset when it was reported",
-    "failed": "a run of it failed",
-    "dequeued": "it was taken off a queue",
-    "deleted": "a run of it was deleted",
+    Fate.FAILED: "a run of it failed",
+    Fate.DROPPED: "it was taken off a queue, or a run of it was deleted",
     "marked": "a person marked a run of it",
-    "forgotten": "a run of it is past its retention",
-    "queued": "it waits in the queue of a job",
-    "active": "a run of it is not over",
+    Fate.UNKNOWN: "a run of it is past its retention, and its outcome was not recorded",
+    Fate.QUEUED: "it waits in the queue of a job",
+    Fate.RUNNING: "a run of it is not over",
     "after": "its time has not come",
     "shared": "another event, or another watcher, needs its files",
     "exists": "the target has another file of that name",

@@ -23,11 +23,13 @@ from store.detection import cleanings, positions
 from store.detection.cleanings import Cleaning
 from store.detection.positions import HeldPosition
 from triggers.base import Finding
+from triggers.cleaning import Cleans
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.retries import backoff
 from watcher.host.health import Health
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
+from watcher.host.room import Host
 from watcher.triggerer.cleaning.decision import held_up
 from watcher.triggerer.cleaning.event_files import EventFilesCleaner, NotEligible, WatcherToClean
 from watcher.triggerer.cleaning.reasons import finding_of
@@ -76,7 +78,7 @@ class SourceCleaning:
 
     async def look(self) -> bool:
         """Look once at each watcher that runs here. Return whether there is more to do at once."""
-        names = [name for name, hosted in self.hosted().items() if hosted.cleaned_after is not None]
+        names = [name for name, hosted in self.hosted().items() if hosted.facts.cleaned_after is not None]
         if not names:
             return False
         async with self.database.reading() as connection:
@@ -94,7 +96,8 @@ class SourceCleaning:
             return None
         if report.trigger is None or report.trigger.options is not hosted.options:
             return None  # it was made by an earlier configuration
-        cleaner = report.trigger.cleaner()
+        cleans = report.trigger.ability(Cleans)
+        cleaner = None if cleans is None else cleans.cleaner()
         return None if cleaner is None else WatcherToClean(hosted=hosted, held=held, cleaner=cleaner)
 
     async def _contained(self, watcher: WatcherToClean) -> bool:
@@ -158,3 +161,14 @@ class SourceCleaning:
             raise SourceUnavailable(
                 f"the source took longer than {PATIENCE:g} s to remove some files; find out why it is slow"
             )
+
+
+def build_cleaning(host: Host, hosted: Callable[[], Mapping[str, Hosted]]) -> SourceCleaning:
+    """Build what moves or deletes the files that all jobs have loaded. `hosted` returns the configured watchers."""
+    return SourceCleaning(
+        database=host.database,
+        owner=host.process.id,
+        health=host.health,
+        metrics=host.metrics,
+        hosted=hosted,
+    )

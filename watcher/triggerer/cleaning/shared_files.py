@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.detection import cleanings, positions, starts
 from store.detection.overlapping_events import MOST_OVERLAPPING, overlapping
-from store.runs import cleaning_fates
+from store.runs import fates
 from triggers.file_scan.options import FileOptions
 from triggers.inventories import content_text
 from watcher.triggerer.cleaning.decision import decide
@@ -48,9 +48,9 @@ async def wanted_elsewhere(
         for event_id, named in by_event.items():
             naming[event_id] |= named
     recorded = await cleanings.of_events(connection, naming.keys())
-    fates = await cleaning_fates.at_jobs(connection, naming.keys())
+    of_events = await fates.at_jobs(connection, naming.keys())
     for event_id, named in naming.items():
-        at_jobs = fates.get(event_id, ())
+        at_jobs = of_events.get(event_id, ())
         owed = recorded[event_id].owed if event_id in recorded else {each.dag_id for each in at_jobs}
         if decide(owed, at_jobs, event.after, now).verdict != "clean":
             wanted |= named

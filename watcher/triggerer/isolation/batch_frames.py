@@ -12,6 +12,7 @@ from typing import Any, Final
 from triggers.base import Finding, Position, RejectedItem, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.triggerer.isolation.wire import BrokenFrame, Frame, encode
+from watcher.triggerer.limits import BatchLimits
 
 PART: Final = 250_000
 """Bytes of events after which a part is full. An event is never divided."""
@@ -19,36 +20,6 @@ MEMBERS: Final = 10_000
 """Rows of a large position in one part."""
 MOST_MEMBERS: Final = 1_000_000
 """Rows by which one position may differ from the one before."""
-SLACK: Final = 64_000
-"""Bytes by which a frame may exceed the limit of a batch."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BatchLimits:
-    """The limits of one batch, `settings.triggerer.batch`."""
-
-    max_events: int = 10_000
-    max_bytes: int = 16_000_000
-
-    @property
-    def frame_bytes(self) -> int:
-        return self.max_bytes + SLACK
-
-    def check_events(self, number: int) -> None:
-        """Raise `ConfigurationError` if a batch has more events than the limit."""
-        if number > self.max_events:
-            raise ConfigurationError(
-                f"the trigger yielded a batch of {number} events, and {self.max_events} is the limit; let it yield "
-                "smaller batches, or raise settings.triggerer.batch.max_events"
-            )
-
-    def check_bytes(self, size: int) -> None:
-        """Raise `ConfigurationError` if the JSON of a batch is larger than the limit."""
-        if size > self.max_bytes:
-            raise ConfigurationError(
-                f"the trigger yielded a batch of more than {self.max_bytes} bytes; let it yield smaller batches, or raise "
-                "settings.triggerer.batch.max_bytes"
-            )
 
 
 def batch_contents(batch: TriggerBatch, limits: BatchLimits, *, retold: bool | None = None) -> Iterator[bytes]:

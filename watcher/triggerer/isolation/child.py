@@ -26,26 +26,23 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from triggers.base import (
-    BaseEventTrigger,
-    Finding,
-    IncrementalTrigger,
-    Position,
-    StoredPosition,
-    TriggerBatch,
-    TriggerContext,
-)
+from triggers.base import Finding, Position, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.explanations import Explanation
+from triggers.explanations import Explains, Explanation
+from triggers.hosting import Surveys
 from watcher.host.plugins import add_to_import_path
 from watcher.triggerer.isolation import classes
-from watcher.triggerer.isolation.batch_frames import BatchLimits, Parts, batch_contents, check_type, rewound_contents
+from watcher.triggerer.isolation.batch_frames import Parts, batch_contents, check_type, rewound_contents
 from watcher.triggerer.isolation.child_log import forward_records
 from watcher.triggerer.isolation.errors import error_json
 from watcher.triggerer.isolation.wire import Frame, Wire, encode
+from watcher.triggerer.limits import BatchLimits
+from watcher.triggerer.open_triggers import TriggerHere
 
 WIRE: Final = 3
 """The descriptor of the socket to the host. It follows the three standard ones; all others are closed."""
+ABILITIES: Final = (Explains, Surveys)
+"""The abilities that the answer to `start` names, as far as the trigger has them."""
 _NO_LIMIT: Final = 1 << 31
 _MB: Final = 1_000_000
 _PR_SET_PDEATHSIG: Final = 1
@@ -95,12 +92,12 @@ def _end_with_host() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _wake(trigger: BaseEventTrigger[Any, Any] | None) -> None:
-    if isinstance(trigger, IncrementalTrigger):
-        try:
+def _wake(trigger: TriggerHere | None) -> None:
+    try:
+        if trigger is not None:
             trigger.wake()
-        except Exception as error:  # noqa: BLE001  a lost hint only delays the poll by an interval
-            structlog.get_logger().warning("watcher.wake_failed", error=str(error))
+    except Exception as error:  # noqa: BLE001  a lost hint only delays the poll by an interval
+        structlog.get_logger().warning("watcher.wake_failed", error=str(error))
 
 
 class Conversation:
@@ -113,7 +110,7 @@ class Conversation:
         self._parts = Parts()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup
-        self._trigger: BaseEventTrigger[Any, Any]
+        self._trigger: TriggerHere
         self._batches: AsyncGenerator[TriggerBatch, None]
         self._fault: BaseException | None = None
         self._kept: StoredPosition | None = None
@@ -124,8 +121,9 @@ class Conversation:
             "check": self._check,
             "rewound": self._rewound,
             "explain": self._explain,
+            "survey": self._survey,
             "keep": self._keep,
-            "decisions": self._explain,
+            "decisions": self._decisions,
             "recognizes": self._recognizes,
             "reselects": self._recognizes,
             "events": self._events,
@@ -221,8 +219,8 @@ class Conversation:
             installation=request["installation"],
             manifests=request["manifests"],
         )
-        self._trigger = trigger(options, client, context)
-        return {}
+        self._trigger = TriggerHere(trigger(options, client, context))
+        return {"abilities": [each.__name__ for each in ABILITIES if self._trigger.ability(each) is not None]}
 
     async def _check(self, _request: Frame) -> Frame:
         findings = list(await self._trigger.check())
@@ -235,21 +233,28 @@ class Conversation:
     async def _recognizes(self, request: Frame) -> Frame:
         """Answer whether the trigger `recognizes` a stored identity, or `reselects` it."""
         judge = self._trigger.reselects if request["do"] == "reselects" else self._trigger.recognizes
-        return {request["do"]: judge(request["identity"])}
+        return {request["do"]: await judge(request["identity"])}
+
+    async def _decisions(self, request: Frame) -> Frame:
+        return {"decisions": await self._trigger.decisions(self._stored_position(request))}
 
     async def _rewound(self, request: Frame) -> Iterator[bytes]:
-        position = self._trigger.rewound(self._stored_position(request), request["to"])
+        position = await self._trigger.rewound(self._stored_position(request), request["to"])
         check_type(position, Position, "what `rewound` returns")
         return rewound_contents(position)
 
     async def _explain(self, request: Frame) -> Frame:
-        """Answer what the trigger says about a position: its `decisions`, or by `explain` about one item."""
-        position = self._stored_position(request)
-        if request["do"] == "decisions":
-            return {"decisions": await self._trigger.decisions(position)}
-        explanation = await self._trigger.explain(request["item"], position)
+        explains = self._trigger.ability(Explains)
+        assert explains is not None  # noqa: S101  the host asks for those abilities only that `start` named
+        explanation = await explains.explain(request["item"], self._stored_position(request))
         check_type(explanation, Explanation, "what `explain` returns")
         return {"explanation": vars(explanation)}
+
+    async def _survey(self, _request: Frame) -> Frame:
+        surveys = self._trigger.ability(Surveys)
+        finding = None if surveys is None else await surveys.survey()
+        check_type(finding, Finding | None, "what `survey` returns")
+        return {"findings": [] if finding is None else [asdict(finding)]}
 
     async def _keep(self, request: Frame) -> Frame:
         self._kept = self._stored_position(request)
@@ -259,11 +264,11 @@ class Conversation:
         return await self._begin_batches(self._trigger.events(self._stored_position(request)))
 
     async def _poll(self, request: Frame) -> Frame:
-        if not isinstance(self._trigger, IncrementalTrigger):
+        if (batches := self._trigger.poll_once(self._stored_position(request))) is None:
             raise ConfigurationError(
                 "only a polling trigger can be asked what it would find; this one waits for its source"
             )
-        return await self._begin_batches(self._trigger.poll(self._stored_position(request)))
+        return await self._begin_batches(batches)
 
     async def _begin_batches(self, batches: AsyncGenerator[TriggerBatch, None]) -> Frame:
         self._batches = await self._stack.enter_async_context(aclosing(batches))
@@ -274,9 +279,9 @@ class Conversation:
             batch = await anext(self._batches)
         except StopAsyncIteration:
             return {"end": True}
-        if self._kept is None or not (batch.events or batch.rejected) or not self._trigger.knows_what_is_retold:
+        if self._kept is None or not (batch.events or batch.rejected):
             return batch_contents(batch, self._limits)
-        return batch_contents(batch, self._limits, retold=bool(self._trigger.retold(self._kept, batch)))
+        return batch_contents(batch, self._limits, retold=self._trigger.retold(self._kept, batch))
 
     async def _ask_class(self, request: Frame) -> Frame:
         """Answer a question about a class. It may block: the host sends one request at a time, and waits with a limit."""

@@ -16,14 +16,13 @@ import anyio
 import structlog
 from anyio import CancelScope
 
-from watcher.triggerer.isolation.batch_frames import BatchLimits, Parts
+from watcher.triggerer.isolation.batch_frames import Parts
 from watcher.triggerer.isolation.errors import TriggerFailed, error_from_json
 from watcher.triggerer.isolation.fork_server import ChildProcess
 from watcher.triggerer.isolation.inquiries import begin_frame, ending
 from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, Frame, encode, framed
+from watcher.triggerer.limits import LATER, BatchLimits
 
-LATER: Final = 1.2
-"""The factor of `poll_timeout` after which a host stops waiting: a trigger's own limit comes first, with a better message."""
 _LONGEST_LINE: Final = 8_000
 _HOST_FIELDS: Final = frozenset(
     [

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -59,6 +59,10 @@ class Children:
             yield child
         finally:
             child.over.set()
+
+    def start_soon(self, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start a task that ends with the children at the latest. It must not raise."""
+        self._tasks.start_soon(task)
 
     async def _keep(self, *, task_status: TaskStatus[Child]) -> None:
         with CancelScope(shield=True):

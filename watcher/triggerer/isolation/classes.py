@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from config.names import Scope
-from triggers.base import BaseConnection, BaseEventTrigger, BaseOptions
+from triggers.base import BaseConnection, BaseEventTrigger
 from triggers.errors import ConfigurationError
+from triggers.options import Facts, facts_of
 from watcher.host.plugins import check_options, plugin_class
 from watcher.triggerer.isolation.wire import Frame
 
@@ -65,8 +67,21 @@ def _defaults(request: Frame) -> Frame:
 def _options(request: Frame) -> Frame:
     trigger = trigger_class(request["class"])
     options, answer = _checked(trigger.Options, request)
-    further = [*options.further_assets] if isinstance(options, BaseOptions) else []
-    return {**answer, "format": trigger.format, "further_assets": further}
+    if options is not None:
+        try:
+            answer["facts"] = _facts_json(facts_of(options))
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            answer["faults"], answer["valid"] = [_fault_of_facts(error)], False
+    return {**answer, "format": trigger.format}
+
+
+def _facts_json(facts: Facts) -> Frame:
+    after = facts.cleaned_after
+    return {**asdict(facts), "cleaned_after": None if after is None else after.total_seconds()}
+
+
+def _fault_of_facts(error: Exception) -> tuple[Sequence[str], str]:
+    return (), f"the options' `facts` raised {type(error).__name__}; correct the class"
 
 
 def _connection_class(request: Frame) -> Frame:

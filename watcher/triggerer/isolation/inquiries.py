@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, Field, model_serializer
-
-from config.errors import KeyPath, UnknownClass
-from config.vocabulary import Checked
+from config.errors import UnknownClass
 from watcher.host.plugins import not_imported
-from watcher.triggerer.isolation.batch_frames import BatchLimits
 from watcher.triggerer.isolation.fork_server import ChildProcess, ForkServer, NoForkServer
 from watcher.triggerer.isolation.wire import BrokenFrame, Frame, Wire
+from watcher.triggerer.limits import BatchLimits
 
 PATIENCE: Final = 60.0
 DESCRIBED_WITHIN: Final = 5.0
@@ -32,30 +29,6 @@ DESCRIBED_WITHIN: Final = 5.0
 _GRACE: Final = 2.0
 _MEMORY_MB: Final = 1024
 _LIMIT: Final = 16_000_000
-
-
-class ForeignOptions(BaseModel):
-    """Options of a trigger whose class this process does not import. They are dumped as the class's own model dumps them."""
-
-    given: dict[str, Any] = Field(repr=False)
-    shown: dict[str, Any] = Field(repr=False)
-    format: int = 1
-    """The format of the states that the trigger's class yields."""
-    further_assets: tuple[str, ...] = ()
-    """The assets besides its own that the watcher has events of."""
-
-    @model_serializer
-    def _dump(self) -> dict[str, Any]:
-        return self.shown
-
-
-class ForeignConnection(ForeignOptions):
-    """A connection whose class this process does not import. `revealed` is what jobs get; None when that failed: `fault`."""
-
-    type: str
-    folder: Path
-    revealed: Any = Field(repr=False)
-    fault: str | None = None
 
 
 class Inquirer:
@@ -213,39 +186,3 @@ def ending(status: int | None) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForeignModelOf:
-    """The model of a trigger's options, or of a connection. Its class checks the values in a child."""
-
-    inquirer: Inquirer
-    name: str
-    """The dotted path of the class."""
-    question: str
-    type: str = ""
-
-    def check(self, data: Any, path: KeyPath, folder: Path) -> Checked[BaseModel]:
-        try:
-            answer = self.inquirer.ask(self.name, self.question, data=data, path=list(path), folder=str(folder))
-        except UnknownClass as error:
-            return Checked(value=None, data=data, faults=[((), f"cannot be checked: {error.sentence}")])
-        faults = [(tuple(place), sentence) for place, sentence in answer["faults"]]
-        return Checked(value=self._value(answer, folder) if answer["valid"] else None, data=data, faults=faults)
-
-    def _value(self, answer: Frame, folder: Path) -> BaseModel:
-        if self.question == "options":
-            return ForeignOptions(
-                given=answer["given"],
-                shown=answer["shown"],
-                format=answer["format"],
-                further_assets=answer["further_assets"],
-            )
-        return ForeignConnection(
-            given=answer["given"],
-            shown=answer["shown"],
-            type=self.type,
-            folder=folder,
-            revealed=answer["revealed"],
-            fault=answer.get("not_revealed"),
-        )

@@ -11,24 +11,35 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from store.detection.sketches import microseconds
+from store.fates import HAS_LOADED, Fate, without_event
 from triggers.inventories import ListedItem
 
-DifferenceKind: TypeAlias = Literal[
-    "not_reported",
-    "reported_twice",
-    "failed",
-    "dequeued",
-    "rejected",
-    "reported_not_loaded",
-    "replaced",
-    "waiting",
-    "gone_from_source",
-    "past_retention",
-    "before_start",
-]
-SEVEREST_FIRST: Final[Sequence[DifferenceKind]] = DifferenceKind.__args__  # type: ignore[attr-defined]  # typing has no name for it
-FateOfEvent: TypeAlias = Literal["loaded", "failed", "dequeued", "open", "past_retention"]
-"""What became of an event. `open`: no run that has ended had it, and people did not take it away."""
+REPORTED_TWICE: Final = "reported_twice"
+"""Events name the same content, and no rewind lies between them: the one difference that is no fate of the item."""
+Difference: TypeAlias = Fate | Literal["reported_twice"]
+"""How an item differs. Here `missing` is an item that an event names and the source lacks, though nothing of ours has removed it."""
+_FIRST: Final[Sequence[Difference]] = (
+    Fate.NOT_REPORTED,
+    REPORTED_TWICE,
+    Fate.FAILED,
+    Fate.DROPPED,
+    Fate.REJECTED,
+    Fate.QUEUED,
+    Fate.RUNNING,
+    Fate.NOT_TAKEN,
+    Fate.REPORTED,
+    Fate.REPLACED,
+    Fate.WAITING,
+    Fate.MISSING,
+    Fate.CLEANED,
+    Fate.MOVED,
+    Fate.UNKNOWN,
+    Fate.PAST_RETENTION,
+    Fate.BEFORE_START,
+)
+SEVEREST_FIRST: Final[Sequence[Difference]] = [*dict.fromkeys((*_FIRST, *Fate))]
+"""Every word for an item that a comparison can name. What a job has loaded and the source has is no difference."""
+_REMOVED: Final = frozenset({Fate.CLEANED, Fate.MOVED})
 SECOND: Final = 1_000_000
 
 
@@ -39,14 +50,14 @@ class NamedItem(NamedTuple):
     event: int
     content: str | None
     generation: int
-    fate: FateOfEvent
+    fate: Fate
 
 
 class ComparedItem(NamedTuple):
     """The result for one name. `difference` None: it is in the source, and a run has loaded it."""
 
     name: str
-    difference: DifferenceKind | None
+    difference: Difference | None
     in_source: bool
     is_reported: bool
     is_loaded: bool
@@ -109,12 +120,12 @@ def _gone(name: str, events: Sequence[NamedItem], rules: ComparisonRules) -> Com
     in_range = (rules.since is None and rules.until is None) or rules.covers(_written(newest))
     if not in_range or not rules.selects(name):
         return None
-    difference: DifferenceKind = "gone_from_source"
+    difference: Difference = Fate.MISSING
     if _is_repeated([event for event in events if event.content == newest.content]):
-        difference = "reported_twice"
-    elif newest.fate in {"failed", "dequeued"}:
+        difference = REPORTED_TWICE
+    elif newest.fate in {Fate.FAILED, Fate.DROPPED, *_REMOVED}:
         difference = newest.fate
-    return ComparedItem(name, difference, False, True, newest.fate == "loaded")
+    return ComparedItem(name, difference, False, True, newest.fate in HAS_LOADED)
 
 
 def _listed(item: ListedItem, events: Sequence[NamedItem], rules: ComparisonRules) -> ComparedItem | None:
@@ -124,10 +135,10 @@ def _listed(item: ListedItem, events: Sequence[NamedItem], rules: ComparisonRule
     own = [event for event in events if _names(event, item)] if events else ()
     if own:
         newest = own[-1]
-        return ComparedItem(item.name, _fate(own), True, True, newest.fate == "loaded")
+        return ComparedItem(item.name, _difference(own), True, True, newest.fate in HAS_LOADED)
     if events and events[-1].event > rules.last_event:
         return None  # it was written again while the comparison ran
-    is_loaded = bool(events) and events[-1].fate == "loaded"
+    is_loaded = bool(events) and events[-1].fate in HAS_LOADED
     return ComparedItem(item.name, _unnamed(item, bool(events), rules), True, bool(events), is_loaded)
 
 
@@ -144,16 +155,11 @@ def _names(event: NamedItem, item: ListedItem) -> bool:
     return all(now.get(name) == value for name, value in json.loads(event.content).items())
 
 
-def _fate(own: Sequence[NamedItem]) -> DifferenceKind | None:
+def _difference(own: Sequence[NamedItem]) -> Difference | None:
+    """Return how an item differs that the source has. What was put back after its removal is loaded."""
     if _is_repeated(own):
-        return "reported_twice"
-    match own[-1].fate:
-        case "loaded":
-            return None
-        case "open":
-            return "reported_not_loaded"
-        case fate:
-            return fate
+        return REPORTED_TWICE
+    return None if own[-1].fate in HAS_LOADED else own[-1].fate
 
 
 def _is_repeated(own: Sequence[NamedItem]) -> bool:
@@ -161,21 +167,15 @@ def _is_repeated(own: Sequence[NamedItem]) -> bool:
     return len(own) > 1 and own[0].content is not None and len({event.generation for event in own}) < len(own)
 
 
-def _unnamed(item: ListedItem, has_events: bool, rules: ComparisonRules) -> DifferenceKind:
-    """Return what it means that no event names the present content of an item."""
+def _unnamed(item: ListedItem, has_events: bool, rules: ComparisonRules) -> Fate:
+    """Return what became of an item whose present content no event names."""
     if item.state == "waiting":
-        return "replaced" if has_events else "waiting"
+        return Fate.REPLACED if has_events else Fate.WAITING
     if item.state == "young":
-        return "waiting"
+        return Fate.WAITING
     if item.state != "done":
-        return item.state
-    if _is_before(item.written, rules.passed_before):
-        return "before_start"
-    return "past_retention" if _is_before(item.written, rules.kept_since) else "not_reported"
-
-
-def _is_before(written: int | None, moment: int | None) -> bool:
-    return moment is not None and (written is None or written < moment)
+        return Fate(item.state)
+    return without_event(item.written, passed_before=rules.passed_before, kept_since=rules.kept_since)
 
 
 def _written(event: NamedItem) -> int | None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -18,16 +18,17 @@ from store.database import Database
 from store.detection import position_rows, positions
 from store.errors import InvalidValue
 from store.runs import event_fates
-from store.runs.event_fates import EventWithFate
-from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
-from triggers.inventories import ListedInventory, NumberedInventory
+from store.runs.event_fates import ReportedEvent
+from triggers.base import StoredPosition, refuse_errors
+from triggers.inventories import ListedInventory, Lists, NumberedInventory
 from watcher.host.containment import leaves
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, stored
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.reconciliation.comparison import (
     SEVEREST_FIRST,
     ComparisonRules,
-    DifferenceKind,
+    Difference,
     compare,
     moment,
 )
@@ -57,18 +58,20 @@ class Reconciler:
         made = open_trigger(hosted, self.clients, timedelta(minutes=5), has_position=True, dry_run=True)
         async with made as trigger:
             refuse_errors(await trigger.check())
-            inventory = trigger.inventory()
+            lists = trigger.ability(Lists)
+            inventory = None if lists is None else lists.inventory()
             if not isinstance(inventory, ListedInventory | NumberedInventory):
-                raise InvalidValue(
-                    f"{hosted.name} cannot be reconciled: its trigger cannot list its source, or runs in a process of its own"
-                )
+                why = "its trigger cannot list its source"
+                if not hosted.trigger.is_here:
+                    why = "its trigger runs in a process of its own; write `isolation: none`"
+                raise InvalidValue(f"{hosted.name} cannot be reconciled: {why}")
             doubts = await self._doubts(trigger, hosted)
             with scratch_file(self.folder) as scratch:
                 if isinstance(inventory, NumberedInventory):
                     return await self._numbered(hosted, inventory, asked, progress, scratch, doubts)
                 return await self._listed(hosted, inventory, asked, progress, scratch, doubts)
 
-    async def _doubts(self, trigger: BaseEventTrigger[Any, Any], hosted: Hosted) -> Sequence[str]:
+    async def _doubts(self, trigger: OpenTrigger, hosted: Hosted) -> Sequence[str]:
         async with self.database.reading() as connection:
             loaded = await positions.read_without_rows(connection, hosted.name)
         if loaded is None or loaded.source_identity is None:
@@ -90,7 +93,7 @@ class Reconciler:
             last_event = await event_fates.last_event(connection)
         began = await self._list(hosted.name, inventory, progress, scratch)
         async with self.database.reading() as connection:
-            evidence = await evidence_of(connection, hosted.name, hosted.asset_id, inventory, self.retention)
+            evidence = await evidence_of(connection, hosted, inventory, self.retention)
         add = partial(_add_items, scratch, evidence)
         await self._read_events(evidence, progress, add)
         rules = ComparisonRules(
@@ -120,7 +123,7 @@ class Reconciler:
             raise InvalidValue(f"the rows of {hosted.name} have ids and no times; leave out `since` and `until`")
         async with self.database.reading() as connection:
             loaded = await positions.read(connection, hosted.name)
-            evidence = await evidence_of(connection, hosted.name, hosted.asset_id, inventory, self.retention)
+            evidence = await evidence_of(connection, hosted, inventory, self.retention)
         position = None if loaded is None else stored(loaded)
         rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
         limits = await inventory.limits(rejected)
@@ -131,12 +134,12 @@ class Reconciler:
             limits=limits,
             waiting=waiting or (),
             passed_below=evidence.passed_before if waiting is not None else limits[1] + 1,
-            forgotten_below=None if evidence.kept_since is None or lowest is None else lowest.low,
+            forgotten_below=None if evidence.kept_since is None else limits[1] + 1 if lowest is None else lowest.low,
         )
         comparison = NumberedComparison(inventory=inventory, without=rejected, limit=asked.limit, progress=progress)
         comparison.reject(rejected)
         result = await comparison.compare(segments(scratch.ranges(), rules))
-        result.doubts = [*doubts, *evidence.doubts]
+        result.doubts = [*doubts, *evidence.doubts, *_broken(hosted.name, comparison.lowest_lost)]
         return result
 
     async def _list(
@@ -165,7 +168,7 @@ class Reconciler:
         self,
         evidence: WatcherEvidence,
         progress: ReconcileProgress,
-        add: Callable[[Sequence[EventWithFate]], None],
+        add: Callable[[Sequence[ReportedEvent]], None],
     ) -> None:
         """Read the events after the source, so that they name all that the position had passed when it was listed.
 
@@ -186,23 +189,32 @@ class Reconciler:
 
     async def _events_after(
         self, evidence: WatcherEvidence, asset_id: int, after: int, size: int
-    ) -> Sequence[EventWithFate]:
+    ) -> Sequence[ReportedEvent]:
         async with self.database.reading() as connection:
             return await event_fates.events_after(connection, asset_id, evidence.past.names, after, limit=size)
 
 
-def _add_items(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:
+def _broken(watcher: str, lowest: int | None) -> Sequence[str]:
+    """Return why a comparison of rows by id is not exact if the position is past ids that no event names, from `lowest` on."""
+    if lowest is None:
+        return ()
+    broken = f"from id {lowest} on the position is past ids that no event names, so a condition of exact detection was broken"
+    again = f"`watcher rewind {watcher} --to {lowest - 1}` reports what lies above again"
+    return [f"{broken} (docs/postgres.md), or their event was deleted; {again}"]
+
+
+def _add_items(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[ReportedEvent]) -> None:
     scratch.add_named(chain.from_iterable(map(evidence.named_by, events)))
 
 
-def _add_ranges(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:
+def _add_ranges(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[ReportedEvent]) -> None:
     scratch.add_ranges(chain.from_iterable(map(evidence.ranges_of, events)))
 
 
 def _counted(scratch: ScratchFile, rules: ComparisonRules, limit: int) -> Reconciled:
     """Compare both sides. The first items of each kind are named, as many as the limit allows, the severest kinds first."""
     result = Reconciled()
-    items: dict[DifferenceKind, list[FoundDifference]] = {kind: [] for kind in SEVEREST_FIRST}
+    items: dict[Difference, list[FoundDifference]] = {kind: [] for kind in SEVEREST_FIRST}
     for name, difference, in_source, is_reported, is_loaded in compare(scratch.listed(), scratch.named(), rules):
         result.source += in_source
         result.reported += is_reported

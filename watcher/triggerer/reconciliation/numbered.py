@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from store.fates import Fate
 from triggers.base import StoredPosition
 from triggers.inventories import NumberedInventory, Range
-from watcher.triggerer.reconciliation.comparison import SEVEREST_FIRST, DifferenceKind
+from watcher.triggerer.reconciliation.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress
 from watcher.triggerer.reconciliation.segments import Segment
 
@@ -27,16 +28,19 @@ class NumberedComparison:
     limit: int
     progress: ReconcileProgress
     result: Reconciled = field(default_factory=Reconciled)
-    _items: dict[DifferenceKind, list[FoundDifference]] = field(
+    _items: dict[Difference, list[FoundDifference]] = field(
         default_factory=lambda: {kind: [] for kind in SEVEREST_FIRST}
     )
+
+    lowest_lost: int | None = None
+    """The first number of the first segment with items that were not reported. None: there is none."""
 
     def reject(self, numbers: Collection[int]) -> None:
         """Count items that no event can name: the source has them, and counts leave them out."""
         self.result.source += len(numbers)
-        self.result.differences["rejected"] += len(numbers)
+        self.result.differences[Fate.REJECTED] += len(numbers)
         named = sorted(numbers)[: self.limit]
-        self._items["rejected"] = [FoundDifference(item=str(number), kind="rejected") for number in named]
+        self._items[Fate.REJECTED] = [FoundDifference(item=str(number), kind=Fate.REJECTED) for number in named]
 
     async def compare(self, segments: Iterator[Segment]) -> Reconciled:
         async for segment, count in self._counted(segments):
@@ -81,19 +85,21 @@ class NumberedComparison:
         self.progress.listed += count
         result.source += count
         if not segment.is_named:
+            if segment.difference is Fate.NOT_REPORTED and count and self.lowest_lost is None:
+                self.lowest_lost = segment.low
             await self._note(segment, segment.difference, count)
             return
         result.reported += length
         result.loaded += length if segment.is_loaded else 0
-        if segment.difference in {"reported_twice", "failed", "dequeued"}:
+        if segment.difference in {REPORTED_TWICE, Fate.FAILED, Fate.DROPPED}:
             await self._note(segment, segment.difference, length, gone=count < length)
             return
         await self._note(segment, segment.difference, count)
         if length > count:
-            await self._note(segment, "gone_from_source", length - count, missing=True)
+            await self._note(segment, Fate.MISSING, length - count, missing=True)
 
     async def _note(
-        self, segment: Segment, kind: DifferenceKind | None, count: int, *, missing: bool = False, gone: bool = False
+        self, segment: Segment, kind: Difference | None, count: int, *, missing: bool = False, gone: bool = False
     ) -> None:
         """Count a difference, and name its items as far as the limit allows. `gone`: the source may lack some of them."""
         if kind is None or not count:

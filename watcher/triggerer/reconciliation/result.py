@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from watcher.triggerer.reconciliation.comparison import DifferenceKind
+from watcher.triggerer.reconciliation.comparison import Difference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class ReconcileProgress:
 @dataclass(frozen=True, kw_only=True)
 class FoundDifference:
     item: str
-    kind: DifferenceKind
+    kind: Difference
 
 
 @dataclass(kw_only=True)
@@ -40,6 +40,6 @@ class Reconciled:
     source: int = 0
     reported: int = 0
     loaded: int = 0
-    differences: Counter[DifferenceKind] = field(default_factory=Counter)
+    differences: Counter[Difference] = field(default_factory=Counter)
     items: Sequence[FoundDifference] = ()
     doubts: Sequence[str] = ()

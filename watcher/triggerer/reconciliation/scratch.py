@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from store.fates import Fate
 from triggers.inventories import ListedItem
 from watcher.triggerer.reconciliation.comparison import NamedItem
 from watcher.triggerer.reconciliation.segments import NamedRange
@@ -25,6 +26,7 @@ CREATE TABLE named (name TEXT, event INTEGER, content TEXT, generation INTEGER, 
 CREATE TABLE ranges (low INTEGER, high INTEGER, event INTEGER, generation INTEGER, fate TEXT, PRIMARY KEY (low, event, high))
     WITHOUT ROWID;
 """
+_FATES: Final[Mapping[str, Fate]] = {fate.value: fate for fate in Fate}
 
 
 class ScratchFile:
@@ -46,13 +48,17 @@ class ScratchFile:
             self._connection.executemany("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?)", ranges)
 
     def ranges(self) -> Iterator[NamedRange]:
-        return map(NamedRange._make, self._connection.execute("SELECT * FROM ranges ORDER BY low, event"))
+        for low, high, event, generation, fate in self._connection.execute("SELECT * FROM ranges ORDER BY low, event"):
+            yield NamedRange(low, high, event, generation, _FATES[fate])
 
     def listed(self) -> Iterator[ListedItem]:
         return map(ListedItem._make, self._connection.execute("SELECT * FROM listed ORDER BY name"))
 
     def named(self) -> Iterator[NamedItem]:
-        return map(NamedItem._make, self._connection.execute("SELECT * FROM named ORDER BY name, event"))
+        for name, event, content, generation, fate in self._connection.execute(
+            "SELECT * FROM named ORDER BY name, event"
+        ):
+            yield NamedItem(name, event, content, generation, _FATES[fate])
 
 
 @contextmanager

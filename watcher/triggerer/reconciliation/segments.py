@@ -8,8 +8,9 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import NamedTuple
 
+from store.fates import HAS_LOADED, Fate, without_event
 from triggers.inventories import Range
-from watcher.triggerer.reconciliation.comparison import DifferenceKind, FateOfEvent
+from watcher.triggerer.reconciliation.comparison import REPORTED_TWICE, Difference
 
 
 class NamedRange(NamedTuple):
@@ -19,7 +20,7 @@ class NamedRange(NamedTuple):
     high: int
     event: int
     generation: int
-    fate: FateOfEvent
+    fate: Fate
 
 
 class Segment(NamedTuple):
@@ -29,7 +30,7 @@ class Segment(NamedTuple):
     high: int
     is_named: bool
     is_loaded: bool
-    difference: DifferenceKind | None
+    difference: Difference | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +87,10 @@ def _until(active: list[tuple[int, NamedRange]], at: int, last: int | None) -> I
 
 def _segment(low: int, high: int, ranges: Sequence[NamedRange]) -> Segment:
     newest = max(ranges, key=attrgetter("event"))
-    difference: DifferenceKind | None
+    is_loaded, difference = newest.fate in HAS_LOADED, None if newest.fate in HAS_LOADED else newest.fate
     if len({each.generation for each in ranges}) < len(ranges):
-        difference = "reported_twice"
-    elif newest.fate == "loaded":
-        difference = None
-    else:
-        difference = "reported_not_loaded" if newest.fate == "open" else newest.fate
-    return Segment(low, high, True, newest.fate == "loaded", difference)
+        return Segment(low, high, True, is_loaded, REPORTED_TWICE)
+    return Segment(low, high, True, is_loaded, difference)
 
 
 def _unnamed(low: int, high: int, rules: UnnamedRules) -> Iterator[Segment]:
@@ -103,19 +100,16 @@ def _unnamed(low: int, high: int, rules: UnnamedRules) -> Iterator[Segment]:
         if low > high or last < low or first > high:
             continue
         yield from _handled(low, first - 1, rules)
-        yield Segment(max(low, first), min(high, last), False, False, "waiting")
+        yield Segment(max(low, first), min(high, last), False, False, Fate.WAITING)
         low = last + 1
     yield from _handled(low, high, rules)
 
 
 def _handled(low: int, high: int, rules: UnnamedRules) -> Iterator[Segment]:
-    bounds: tuple[tuple[int | None, DifferenceKind], ...] = (
-        (rules.passed_below, "before_start"),
-        (rules.forgotten_below, "past_retention"),
-    )
-    for below, difference in bounds:
-        if below is not None and low <= high and low < below:
-            yield Segment(low, min(high, below - 1), False, False, difference)
+    """Yield the segments of numbers that the watcher is done with."""
+    bounds = (rules.passed_below, rules.forgotten_below)
+    for below in sorted({each for each in bounds if each is not None and low < each <= high} | {high + 1}):
+        if low < below:
+            fate = without_event(low, passed_before=rules.passed_below, kept_since=rules.forgotten_below)
+            yield Segment(low, below - 1, False, False, fate)
             low = below
-    if low <= high:
-        yield Segment(low, high, False, False, "not_reported")

@@ -15,8 +15,8 @@ from asset_job.sources.parquet.calendars import calendars_of
 from asset_job.sources.parquet.content import ParquetContent, RowsRead, broken
 from asset_job.sources.parquet.conversion import VALUE, Bad, Conversions, Convert
 from asset_job.sources.parquet.sparktypes import INT96
+from asset_job.sources.partition_folders import partition_values
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
-from asset_job.tables.layout import partition_values
 
 _LONGEST_VALUE: Final = 100
 """The characters of a value in a reason."""

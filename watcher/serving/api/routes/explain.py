@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 
+from store.fates import WORDS_OF_EXPLAIN_BEFORE, Fate
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_MISS
 from watcher.serving.api.explanations import WatcherAnswer, answers, url_of
@@ -16,9 +17,9 @@ from watcher.serving.api.parameters import storable
 from watcher.serving.api.routes.watchers import control_of
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Viewer
-from watcher.serving.api.verdicts import AnswerState
 
 router = APIRouter(prefix="/api/v2/explain", tags=["Watcher"])
+ROUTERS: Final = (router,)
 Item = Annotated[str, Query(min_length=1, max_length=4096), AfterValidator(storable)]
 
 
@@ -38,12 +39,31 @@ class ExplainedRun(Shape):
     commit: str | None
 
 
+class FateAtJob(Shape):
+    """What became of the item's event at one job. `run` is the run that has it; null with `forgotten_at`: the clean-up has removed it.
+
+    Events that are in no run have null in both.
+    """
+
+    dag_id: str
+    state: Fate
+    run: str | None
+    ended_at: datetime | None
+    forgotten_at: datetime | None
+
+
 class ItemAnswer(Shape):
-    """What became of the item in one watcher. `loaded`: a run that had it among its events has succeeded."""
+    """What became of the item in one watcher. `state_before` is the word for `state` before the list of states.
+
+    `jobs` has what became of its event at each job; `state` is the first of these that holds of failed, running, queued, dropped,
+    loaded. It is empty where no event names the item's present content.
+    """
 
     watcher: str
     asset: str
-    state: AnswerState
+    state: Fate
+    state_before: str
+    jobs: Sequence[FateAtJob]
     sentence: str
     facts: dict[str, Any]
     events: Sequence[ExplainedEvent]
@@ -75,6 +95,8 @@ def _shown(context: ApiContext, answer: WatcherAnswer) -> ItemAnswer:
         watcher=row.name,
         asset=answer.asset,
         state=verdict.state,
+        state_before=WORDS_OF_EXPLAIN_BEFORE.get(verdict.state, verdict.state.value),
+        jobs=[FateAtJob.of(each, state=each.fate, run=each.run and each.run.run_id) for each in verdict.at_jobs],
         sentence=verdict.sentence,
         facts=facts,
         events=[ExplainedEvent.of(event) for event in answer.naming.events],

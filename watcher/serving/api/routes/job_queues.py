@@ -14,8 +14,6 @@ from store.keys import LONGEST_PARTITION_KEY
 from store.processes import audit
 from store.runs import jobs, kept_events
 from watcher.host.loops import Hint
-from watcher.scheduling.partition_planner import run_partition
-from watcher.scheduling.triggering import run_kept
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import check_count
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -99,7 +97,7 @@ class QueueDecisionResponse(Shape):
 async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueResponse:
     """Return what the queue of a job holds and what it waits for."""
     async with context.database.reading() as connection:
-        (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)])
+        (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)], context.planners)
         kept = await kept_events.count(connection, dag_id)
     return JobQueueResponse(
         dag_id=dag_id,
@@ -141,13 +139,13 @@ async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDeci
         if body.action == "drop":
             done = await kept_events.take_off(connection, dag_id, actor=actor.name)
         else:
-            done = await run_kept(connection, queue, to=queue.newest)
+            done = await context.planners.run_kept(connection, queue, to=queue.newest)
         detail = {"events": queue.events}
         await audit.record(connection, actor.name, f"job.queue.{body.action}", dag_id, detail, new_write_id())
     while done < queue.events:  # the number and newest event are those of the count, whatever has come since
         async with context.database.transaction() as connection:
             locked = await kept_events.lock(connection, dag_id)
-            more = await run_kept(connection, locked, to=queue.newest)
+            more = await context.planners.run_kept(connection, locked, to=queue.newest)
         if not more:
             break
         done += more
@@ -158,7 +156,7 @@ async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDeci
 async def _run_partition(context: ApiContext, actor: Actor, dag_id: str, partition: str) -> QueueDecisionResponse:
     async with context.database.transaction() as connection:
         queue = await kept_events.lock(connection, dag_id)
-        events = await run_partition(connection, queue, partition or None)
+        events = await context.planners.run_partition(connection, queue, partition or None)
         if not events:
             raise Conflict(
                 f"nothing is queued for {dag_id} of the partition {partition!r}, or it does not take each partition by itself"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
@@ -9,21 +10,23 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter
 from pydantic import Field, model_validator
 
+from store.fates import WORDS_OF_RECONCILE_BEFORE, Fate
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.explanations import WatcherAnswer, answers, url_of
 from watcher.serving.api.parameters import Body, Moment, example
-from watcher.serving.api.reconciliations import Reconciliation
+from watcher.serving.api.reconciliations import Reconciliation, Reconciliations
 from watcher.serving.api.routes.watchers import control_of
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Viewer
 from watcher.triggerer.control import Control
-from watcher.triggerer.reconciliation.comparison import SEVEREST_FIRST, DifferenceKind
+from watcher.triggerer.reconciliation.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
 from watcher.triggerer.reconciliation.engine import Reconciler
 from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
+ROUTERS: Final = (router,)
 MOST_NAMED: Final = 1000
 """The most differences that are named; each costs a question to the source."""
 
@@ -45,28 +48,42 @@ class ReconcileBody(Body):
 
 
 class ReconciledItem(Shape):
-    """An item with a difference. `state` is the difference's name."""
+    """An item with a difference. `state` is the difference's name, `state_before` its name before the list of states."""
 
     item: str
-    state: DifferenceKind
+    state: Difference
+    state_before: str
     sentence: str
     url: str
 
 
 class Differences(Shape):
-    """How many items differ in each way. `not_reported` and `reported_twice` are 0 where the guarantee holds."""
+    """How many items differ in each way. `not_reported` and `reported_twice` are 0 where the guarantee holds.
 
-    waiting: int
+    `reported_not_loaded`, `dequeued` and `gone_from_source` are the counts before the list of states: of what is queued,
+    running, reported or not taken; of what is dropped; and of what the source lacks by now, cleaned and moved items among it.
+    """
+
     not_reported: int
-    reported_not_loaded: int
-    failed: int
-    dequeued: int
-    rejected: int
-    before_start: int
-    gone_from_source: int
-    replaced: int
     reported_twice: int
+    failed: int
+    dropped: int
+    rejected: int
+    queued: int
+    running: int
+    not_taken: int
+    reported: int
+    replaced: int
+    waiting: int
+    missing: int
+    cleaned: int
+    moved: int
+    unknown: int
     past_retention: int
+    before_start: int
+    reported_not_loaded: int
+    dequeued: int
+    gone_from_source: int
 
 
 class ReconcileResult(Shape):
@@ -82,6 +99,10 @@ class ReconcileResult(Shape):
     items: Sequence[ReconciledItem]
     exact: bool
     why_not: str | None
+
+    def counts(self) -> Sequence[tuple[str, int]]:
+        """Return the differences that there are, by their present words, with their numbers."""
+        return [(kind, count) for kind, count in self.differences if count and kind in SEVEREST_FIRST]
 
 
 class ReconcileOperation(Shape):
@@ -121,7 +142,7 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
         retention=RetentionPeriods(
             events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
         ),
-        folder=context.reconciliations.folder,
+        folder=context.of(Reconciliations).folder,
     )
     asked = ReconcileRange(since=body.since, until=body.until, limit=body.limit)
 
@@ -130,11 +151,11 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
         items = [await _explained(context, control, name, each) for each in result.items]
         return _shown(result, items)
 
-    return _of(context.reconciliations.start(name, compare, control.clients))
+    return _of(context.of(Reconciliations).start(name, compare, control.clients))
 
 
 async def operation(context: ApiContext, name: str, operation_id: str) -> ReconcileOperation:
-    return _of(context.reconciliations.get(name, operation_id))
+    return _of(context.of(Reconciliations).get(name, operation_id))
 
 
 def _of(made: Reconciliation[ReconcileResult]) -> ReconcileOperation:
@@ -142,22 +163,37 @@ def _of(made: Reconciliation[ReconcileResult]) -> ReconcileOperation:
 
 
 def _shown(result: Reconciled, items: Sequence[ReconciledItem]) -> ReconcileResult:
+    counts, before = Counter[str](result.differences), Counter[str]()
+    for kind, count in result.differences.items():
+        before[_word_before(kind)] += count
+    renamed = {word: before[word] for word in {*WORDS_OF_RECONCILE_BEFORE.values()} - {*SEVEREST_FIRST}}
     return ReconcileResult(
         source=result.source,
         reported=result.reported,
         loaded=result.loaded,
-        differences=Differences.model_validate({kind: result.differences[kind] for kind in SEVEREST_FIRST}),
+        differences=Differences.model_validate({**{kind: counts[kind] for kind in SEVEREST_FIRST}, **renamed}),
         items=items,
         exact=not result.doubts,
         why_not="; ".join(result.doubts) or None,
     )
 
 
+def _word_before(kind: Difference) -> str:
+    """Return the word for a difference before the list of states."""
+    return WORDS_OF_RECONCILE_BEFORE.get(kind, kind) if isinstance(kind, Fate) else kind
+
+
 async def _explained(context: ApiContext, control: Control, name: str, found: FoundDifference) -> ReconciledItem:
     """Return the difference with the sentence that `explain` has for the item now."""
     [answer] = await answers(context, control, found.item, name)
     sentence = _SENTENCES[found.kind](answer) if found.kind in _SENTENCES else answer.verdict.sentence
-    return ReconciledItem(item=found.item, state=found.kind, sentence=sentence, url=url_of(context, answer))
+    return ReconciledItem(
+        item=found.item,
+        state=found.kind,
+        state_before=_word_before(found.kind),
+        sentence=sentence,
+        url=url_of(context, answer),
+    )
 
 
 def _not_reported(answer: WatcherAnswer) -> str:
@@ -175,5 +211,5 @@ def _reported_twice(answer: WatcherAnswer) -> str:
     return f"its present content was reported more than once, in the events {events}; {answer.verdict.sentence}"
 
 
-_SENTENCES: Final = {"not_reported": _not_reported, "reported_twice": _reported_twice}
+_SENTENCES: Final = {Fate.NOT_REPORTED: _not_reported, REPORTED_TWICE: _reported_twice}
 """The sentences for differences that `explain` does not know of."""

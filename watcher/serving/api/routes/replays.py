@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field, model_validator
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.errors import NotFound
+from store.fates import Fate
 from store.processes import audit
 from store.runs import replays
 from store.runs.replay_selections import ReplayRange
@@ -23,6 +25,7 @@ from watcher.serving.api.sign_in.auth import Actor, Operator
 from watcher.serving.api.writes import new_write_id
 
 router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
+ROUTERS: Final = (router,)
 
 
 class ReplayBody(Body):
@@ -49,11 +52,21 @@ class ReplayBody(Body):
         return self
 
 
+class ForgottenResponse(Shape):
+    """Events that runs consumed which the clean-up has removed, by what these had made of them."""
+
+    loaded: int
+    failed: int
+    unknown: int
+
+
 class ReplayResponse(Shape):
     """What a replay does, or with `dry_run` would do, counted in events.
 
     `expected_count` is `queued` and `cleared` together. `outside_range` are further events of the runs that are cleared.
-    `waiting`, `running` and `dropped` are left alone. `stored_since` is the time of the oldest event that is still stored.
+    `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
+    `queued`. `fates` counts all events of the range by what became of them at the job until now. `stored_since` is the time of
+    the oldest event that is still stored.
     """
 
     dag_id: str
@@ -67,6 +80,8 @@ class ReplayResponse(Shape):
     waiting: int
     running: int
     dropped: int
+    forgotten: ForgottenResponse
+    fates: dict[Fate, int]
     stored_since: datetime | None
     jobs_behind: Sequence[str]
 
@@ -75,8 +90,8 @@ class ReplayResponse(Shape):
 async def replay(context: Context, actor: Operator, dag_id: str, body: ReplayBody) -> ReplayResponse:
     """Replay stored events: those that the job never consumed are queued for it, and runs that consumed the others are cleared.
 
-    No event is consumed by two runs. Events that were taken off the queue, or whose run is forgotten, are left out, unless
-    `include_dropped` is given: then they are consumed once more. 409 means another count than `expected_count`, or a replay
+    No event is consumed by two runs. Events that were taken off the queue, or whose run was deleted or is past its retention, are
+    left out, unless `include_dropped` is given: then they are consumed once more. 409 means another count than `expected_count`, or a replay
     that goes on.
     """
     return await carry_out(context, actor, dag_id, body)

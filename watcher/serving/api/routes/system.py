@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Literal
 
-import anyio.to_thread
-import structlog
-from fastapi import APIRouter, Header, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter
 
-from store.catalog import assets, watchers
-from store.detection import outbox
-from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
-from watcher.host.metrics_snapshot import MetricsSnapshot
-from watcher.scheduling.problems.problem import Level, ProblemGroup, grouped
-from watcher.scheduling.problems.reading import of_process
+from watcher.scheduling.problems.problem import Level, ProblemGroup
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.refusals import Refusal
 from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.parameters import UnorderedWindow
 from watcher.serving.api.problems import not_ready, problems_now
@@ -31,14 +21,7 @@ from watcher.serving.api.routes.logs import WriteId
 from watcher.serving.api.shapes.base import JsonObject, Shape
 from watcher.serving.api.sign_in.auth import Viewer
 
-_OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
-}
-_MOST_WARNINGS: Final = 30
-"""The problems that `/readyz` names, the worst ones."""
 router = APIRouter(prefix="/api/v2", tags=["Monitor"])
-probes = APIRouter(tags=["Probes"])
-log = structlog.get_logger()
 
 
 class AuditRecord(Shape):
@@ -161,63 +144,3 @@ class VersionInfo(Shape):
 async def get_version() -> VersionInfo:
     """Return the version of the server."""
     return VersionInfo(version=program_version())
-
-
-class Aliveness(Shape):
-    status: Literal["alive"] = "alive"
-
-
-@probes.get("/healthz")
-async def healthz() -> Aliveness:
-    """Report that the process answers."""
-    return Aliveness()
-
-
-class Readiness(Shape):
-    status: Literal["ready", "not ready"]
-    reasons: Sequence[str]
-    warnings: Sequence[str]
-
-
-@probes.get("/readyz", responses={503: {"model": Readiness | Refusal}})
-async def readyz(context: Context, response: Response) -> Readiness:
-    """Report whether everything has started and works, and this process runs the applied configuration; 503 if not."""
-    reasons = await not_ready(context)
-    if reasons:
-        response.status_code = 503
-    try:
-        problems = await problems_now(context, reasons)
-    except (SchemaOutdated, *UNAVAILABLE):
-        problems = grouped(of_process(context.process.health, reasons))  # the reasons say why
-    lines = [
-        problem.public for problem in problems if problem.oldest.kind != "not_ready" and problem.oldest.level != "info"
-    ]
-    more = [f"{len(lines) - _MOST_WARNINGS:,} more: `watcher status`"] if len(lines) > _MOST_WARNINGS else []
-    status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
-    return Readiness(status=status, reasons=reasons, warnings=[*lines[:_MOST_WARNINGS], *more])
-
-
-@probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
-async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
-    """Return the metrics. Without the database they are those that this process counts."""
-    snapshot = MetricsSnapshot(is_ready=False, has_database=False)
-    try:
-        async with context.database.reading(PROBE_DEADLINE) as connection:
-            rows = [context.process.health.merged(row) for row in await watchers.listed(connection)]
-            expected = await assets.expected(connection)
-            depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
-    except UNAVAILABLE as error:
-        log.warning("api.metrics_incomplete", error=str(error))
-    else:
-        snapshot = MetricsSnapshot(
-            is_ready=not await not_ready(context),
-            has_database=context.database.outage is None,
-            watchers=rows,
-            expected=expected,
-            outbox_depths=depths,
-            stuck=stuck,
-            description_of=context.watchers.descriptions.of_watcher,
-        )
-    exposition = partial(context.process.metrics.exposition, snapshot, accept)
-    text, content_type = await anyio.to_thread.run_sync(exposition)
-    return Response(text, headers={"Content-Type": content_type})

@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 
 from store.keys import Condition, CronSchedule
 from store.runs.jobs import JobRow
-from watcher.scheduling.conditions import asks
+from watcher.scheduling.planning.conditions import asks
 from watcher.serving.api.shapes.base import Shape
 
 VERSION: Final = 1

@@ -60,7 +60,7 @@ async def one_asset(view: Pages, asset_id: AssetId) -> Response:
         entries = await context.entries.page(connection, asset.ref, PageRequest(limit=_MOST_ENTRIES))
         recent = await _events(connection, asset_id, None, FEW)
         stuck = await outbox.stuck(connection, asset_id)
-        waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id))
+        waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id), context.planners)
     return view.page(
         "asset.html",
         asset=shown,

@@ -42,7 +42,7 @@ async def _page(
         job = await jobs.get(connection, dag_id)
         around = await assets.around_job(connection, dag_id)
         unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
-        (waiting,) = await waiting_jobs(connection, [job])
+        (waiting,) = await waiting_jobs(connection, [job], view.context.planners)
         has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await run_lists.latest(connection, RunFilter(dag_id=dag_id), limit=FEW + 1)

@@ -87,7 +87,7 @@ async def all_jobs(
         matching_jobs = _jobs(text, state)
         rows = await jobs.first(connection, matching_jobs, limit=ROWS + 1, after=after)
         count = await jobs.count(connection, matching_jobs)
-        shown = await waiting_jobs(connection, rows[:ROWS])
+        shown = await waiting_jobs(connection, rows[:ROWS], view.context.planners)
         past = await run_history.newest_of_jobs(connection, [job.dag_id for job in rows[:ROWS]])
     now = datetime.now(UTC)
     return view.page(

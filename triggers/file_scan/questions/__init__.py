@@ -1,0 +1,1 @@
+"""What a host asks a watcher of files beside polls: about one file, all files, a position, and cleaning."""

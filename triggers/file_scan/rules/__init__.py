@@ -1,0 +1,1 @@
+"""The chain of rules that decides which listed versions are reported now."""

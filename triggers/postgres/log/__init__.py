@@ -1,1 +1,0 @@
-"""Mode `log` of `postgres.new_rows`: every committed change of a table, read by SQL from a logical replication slot."""

@@ -1,0 +1,1 @@
+"""PostgreSQL for whoever connects to it: sign-in, errors, names in SQL, and values as JSON."""

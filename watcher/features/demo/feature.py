@@ -1,0 +1,7 @@
+"""`watcher demo`: servers, a shop and jobs on this machine."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="demo",
+)

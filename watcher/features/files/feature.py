@@ -1,0 +1,7 @@
+"""What all watchers of files share."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="files",
+)

@@ -1,0 +1,1 @@
+"""Triggers in processes of their own."""

@@ -1,0 +1,5 @@
+"""Triggers in processes of their own."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(name="isolation")

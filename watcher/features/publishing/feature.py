@@ -1,0 +1,5 @@
+"""The JSON Schema of the configuration, and its tables in the documentation."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(name="publishing")

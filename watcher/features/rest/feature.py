@@ -1,0 +1,8 @@
+"""REST for people and tools."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="rest",
+    routes="watcher.serving.api.routes.ROUTERS",
+)

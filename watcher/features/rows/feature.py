@@ -1,0 +1,9 @@
+"""New and updated rows of PostgreSQL."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="rows",
+    triggers={"postgres.new_rows": "triggers.postgres.new_rows.NewRows"},
+    connections={"postgres": "triggers.postgres.connection.PostgresConnection"},
+)

@@ -1,0 +1,1 @@
+"""Tries of runs: started, followed and ended."""
