@@ -28,7 +28,13 @@ from watcher.serving.api.context import ApiContext
 from watcher.serving.api.verdicts import Evidence, Verdict, verdict
 from watcher.triggerer.control import Control
 from watcher.triggerer.explaining import EXPLAIN_WITHIN
-from watcher.triggerer.reconciliation.evidence import Beginning, RetentionPeriods, beginning_of, inventory_of
+from watcher.triggerer.reconciliation.evidence import (
+    Beginning,
+    RetentionPeriods,
+    beginning_of,
+    evidence_of,
+    inventory_of,
+)
 
 MOST_ASKED: Final = 50
 """The most watchers that one question asks. With more, a person names one."""
@@ -56,8 +62,13 @@ class WatcherAnswer:
     runs: Sequence[RunWithItem]
 
 
-async def answers(context: ApiContext, control: Control, item: str, watcher: str | None) -> Sequence[WatcherAnswer]:
-    """Return an answer for each watcher that could have the item; if none could, each says why. Raises `InvalidValue`, `NotFound`."""
+async def answers(
+    context: ApiContext, control: Control, item: str, watcher: str | None, beginning: Beginning | None = None
+) -> Sequence[WatcherAnswer]:
+    """Return an answer for each watcher that could have the item; if none could, each says why. Raises `InvalidValue`, `NotFound`.
+
+    `beginning` is that of the one `watcher`, if a comparison knows it already; else it is read where it decides.
+    """
     names = [watcher] if watcher is not None else _asked(control, item)
     explained: dict[str, Explanation] = {}
     limit = anyio.CapacityLimiter(_AT_A_TIME)
@@ -74,9 +85,12 @@ async def answers(context: ApiContext, control: Control, item: str, watcher: str
                 tasks.start_soon(ask, name)
     inside = [name for name in names if explained[name].state != "outside"] or names
     async with context.database.reading() as connection:
-        told = {name: await _answer(context, connection, control, name, explained[name]) for name in sorted(inside)}
+        told = {
+            name: await _answer(context, connection, control, name, explained[name], beginning)
+            for name in sorted(inside)
+        }
     for name, answer in told.items():
-        if answer.verdict.event is None and explained[name].state == "reported":
+        if beginning is None and answer.verdict.event is None and explained[name].state == "reported":
             told[name] = await _with_beginning(context, control, name, explained[name]) or answer
     return [*told.values()]
 
@@ -94,7 +108,8 @@ async def _with_beginning(
         if inventory is None:
             return None
         async with context.database.reading() as connection:
-            begin = await beginning_of(connection, hosted, inventory, retention)
+            evidence = await evidence_of(connection, hosted, inventory, retention)
+            begin = await beginning_of(connection, evidence, inventory)
             return await _answer(context, connection, control, name, explanation, begin)
     return None
 
@@ -113,7 +128,7 @@ async def _answer(
     control: Control,
     name: str,
     explanation: Explanation,
-    beginning: Beginning | None = None,
+    beginning: Beginning | None,
 ) -> WatcherAnswer:
     row = await _row_of(context, connection, name)
     naming = await _naming(connection, row, explanation)

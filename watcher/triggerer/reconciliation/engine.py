@@ -31,7 +31,7 @@ from watcher.triggerer.reconciliation.comparison import (
     compare,
     moment,
 )
-from watcher.triggerer.reconciliation.evidence import RetentionPeriods, WatcherEvidence, evidence_of
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods, WatcherEvidence, beginning_of, evidence_of
 from watcher.triggerer.reconciliation.numbered import NumberedComparison
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
@@ -91,6 +91,7 @@ class Reconciler:
         began = await self._list(hosted.name, inventory, progress, scratch)
         async with self.database.reading() as connection:
             evidence = await evidence_of(connection, hosted, inventory, self.retention)
+            beginning = await beginning_of(connection, evidence, inventory)
         add = partial(_add_items, scratch, evidence)
         await self._read_events(evidence, progress, add)
         rules = ComparisonRules(
@@ -103,7 +104,7 @@ class Reconciler:
             selects=inventory.selects,
         )
         result = await run_sync(_counted, scratch, rules, asked.limit)
-        result.doubts = [*doubts, *evidence.doubts]
+        result.doubts, result.beginning = [*doubts, *evidence.doubts], beginning
         return result
 
     async def _numbered(
@@ -121,6 +122,7 @@ class Reconciler:
         async with self.database.reading() as connection:
             loaded = await positions.read(connection, hosted.name)
             evidence = await evidence_of(connection, hosted, inventory, self.retention)
+            beginning = await beginning_of(connection, evidence, inventory)
         position = None if loaded is None else stored(loaded)
         rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
         limits = await inventory.limits(rejected)
@@ -137,6 +139,7 @@ class Reconciler:
         comparison.reject(rejected)
         result = await comparison.compare(segments(scratch.ranges(), rules))
         result.doubts = [*doubts, *evidence.doubts, *_broken(hosted.name, comparison.lowest_lost)]
+        result.beginning = beginning
         return result
 
     async def _list(

@@ -21,6 +21,7 @@ from store.fates import Fate, of_item
 from store.runs import explanations, fates, waiting
 from store.runs.event_fates import ReportedEvent
 from store.runs.fates import JobRecord
+from triggers.base import refuse_errors
 from triggers.inventories import Inventory, NumberedInventory, content_text
 from watcher.host.containment import sentence
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
@@ -138,17 +139,15 @@ async def inventory_of(hosted: Hosted, clients: Clients) -> Inventory[Any] | Non
     try:
         made = open_trigger(hosted, clients, timedelta(minutes=5), has_position=True, dry_run=True)
         async with made as trigger:
+            refuse_errors(await trigger.check())
             return trigger.inventory()
     except Exception as error:  # noqa: BLE001  a plug-in may raise anything, and the question has an answer without it
         log.info("watcher.not_listed", watcher=hosted.name, error=sentence(error))
         return None
 
 
-async def beginning_of(
-    connection: AsyncConnection, hosted: Hosted, inventory: Inventory[Any], retention: RetentionPeriods
-) -> Beginning:
-    """Return what decides about one item that no event names; of rows by id, numbers below the oldest event's may be forgotten."""
-    evidence = await evidence_of(connection, hosted, inventory, retention)
+async def beginning_of(connection: AsyncConnection, evidence: WatcherEvidence, inventory: Inventory[Any]) -> Beginning:
+    """Return the bounds for one item; of rows by id, numbers below the oldest event's may be forgotten."""
     kept_since = evidence.kept_since
     if kept_since is not None and isinstance(inventory, NumberedInventory):
         extra = await starts.oldest_extra(connection, evidence.asset_ids, evidence.past.names)

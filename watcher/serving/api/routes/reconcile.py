@@ -22,7 +22,7 @@ from watcher.serving.api.sign_in.auth import Viewer
 from watcher.triggerer.control import Control
 from watcher.triggerer.reconciliation.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
 from watcher.triggerer.reconciliation.engine import Reconciler
-from watcher.triggerer.reconciliation.evidence import RetentionPeriods
+from watcher.triggerer.reconciliation.evidence import Beginning, RetentionPeriods
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
@@ -147,7 +147,7 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
 
     async def compare(progress: ReconcileProgress) -> ReconcileResult:
         result = await reconciler.reconcile(hosted, asked, progress)
-        items = [await _explained(context, control, name, each) for each in result.items]
+        items = [await _explained(context, control, name, each, result.beginning) for each in result.items]
         return _shown(result, items)
 
     return _of(context.reconciliations.start(name, compare, control.clients))
@@ -182,9 +182,11 @@ def _word_before(kind: Difference) -> str:
     return WORDS_OF_RECONCILE_BEFORE.get(kind, kind) if isinstance(kind, Fate) else kind
 
 
-async def _explained(context: ApiContext, control: Control, name: str, found: FoundDifference) -> ReconciledItem:
+async def _explained(
+    context: ApiContext, control: Control, name: str, found: FoundDifference, beginning: Beginning | None
+) -> ReconciledItem:
     """Return the difference with the sentence that `explain` has for the item now."""
-    [answer] = await answers(context, control, found.item, name)
+    [answer] = await answers(context, control, found.item, name, beginning)
     sentence = _SENTENCES[found.kind](answer) if found.kind in _SENTENCES else answer.verdict.sentence
     return ReconciledItem(
         item=found.item,
