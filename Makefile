@@ -27,7 +27,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-re
 MORE := spark or slow or browser or airflow or maven or container or go or kubernetes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java airflow demo test coverage test-more torture soak check bench image site requirements release
+.PHONY: help setup java airflow demo test coverage test-more torture soak check without bench image site requirements release
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -76,9 +76,13 @@ check: setup ## Lint, format, types, also of the tests and measurements, import 
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy tests
+	@$(BIN)/mypy tests tools/ways.py
 	@env MYPYPATH=bench $(BIN)/mypy bench
 	@$(BIN)/lint-imports --no-logo
+
+without: setup ## Take a feature out of a copy, and run types, import boundaries and tests there (FEATURE=replay; none: the kernel alone)
+	@rm -rf "build/without/$(or $(FEATURE),kernel-alone)"
+	@$(BIN)/python tools/take_out.py --check $(or $(FEATURE),--kernel-alone) "build/without/$(or $(FEATURE),kernel-alone)"
 
 bench: setup ## Run the side-by-side measurements
 	@for script in $(wildcard bench/*.py); do $(BIN)/python "$$script" $(ARGS) || exit 1; done

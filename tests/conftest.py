@@ -66,10 +66,28 @@ def _shared_by(nodeid: str) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests for several workers: long ones first, busy ones beside those that wait, and short ones last."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of features that this tree is without, and order the others for several workers.
+
+    Long ones come first, busy ones beside those that wait, and short ones last.
+    """
+    if without := [item for item in items if not _needed_by(item) <= _features()]:
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if item not in without]
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=_turn)
+
+
+def _needed_by(item: pytest.Item) -> frozenset[str]:
+    return frozenset(name for marker in item.iter_markers("feature") for name in marker.args)
+
+
+@cache
+def _features() -> frozenset[str]:
+    """The features of this tree, which `tools/take_out.py` may have made without some."""
+    import rooms  # noqa: PLC0415  a worker that collects nothing needs none
+
+    return frozenset(rooms.Product(rooms.REPOSITORY).features)
 
 
 def _turn(item: pytest.Item) -> tuple[int, bytes]:

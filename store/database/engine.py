@@ -53,9 +53,9 @@ class Database:
     """
 
     outage: StoreError | None = None
-    """Why the database failed a commit, since the last one that succeeded. None.
+    """Why the database failed a commit, since the last one that succeeded. None: it failed none.
 
-    It did not fail, or the error was the caller's own.
+    An error that is the caller's own changes nothing here.
     """
 
     def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float, connect: Connect | None) -> None:

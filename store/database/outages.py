@@ -40,10 +40,7 @@ _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     "58": (DatabaseUnavailable, "the database cannot read or write its files; check its log"),
     "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; check its log"),
 }
-"""Meanings by the beginning of PostgreSQL's error code.
-
-Https://www.postgresql.org/docs/current/errcodes-appendix.html
-"""
+"""Meanings by the beginning of PostgreSQL's error code: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 _CONNECTING: Final = frozenset({"55000"})
 """Codes that mean this only while a connection is made."""
 _WRITING: Final = frozenset({"25006", 8})
@@ -69,7 +66,7 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
         "{place} is not a SQLite database; put a backup in its place, or move it away to start over",
     ),
 }
-"""Meanings by SQLite's primary result code. https://www.sqlite.org/rescode.html"""
+"""Meanings by SQLite's primary result code: https://www.sqlite.org/rescode.html"""
 _CODES: Final = {**_SQLSTATES, **_SQLITE}
 
 _UNSENT: Final = "cannot switch to state"

@@ -90,10 +90,7 @@ class Committed:
 
 
 Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
-"""The outcome of a detection. An error: nothing of it was written. None.
-
-Nothing either, because its position was locked.
-"""
+"""The outcome of a detection. An error: nothing of it was written. None: nothing either, as its position was locked."""
 
 
 async def commit(

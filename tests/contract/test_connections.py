@@ -16,6 +16,8 @@ from tests.contract.sources import PLUGINS
 from triggers.base import BaseConnection
 from watcher.configuration.vocabulary import connection_class, vocabulary
 
+pytestmark = pytest.mark.feature("rows", "s3", "tables")
+
 NOBODY: Final = "127.0.0.1:9"
 """An address that nobody answers."""
 OF_AN_AUTHOR = os.environ.get("WATCHER_TEST_CONNECTION")

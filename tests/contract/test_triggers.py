@@ -24,6 +24,8 @@ from triggers.errors import ConfigurationError
 from watcher.configuration.vocabulary import connection_class, describe, trigger_class, vocabulary
 from watcher.triggerer.committing import identity_json
 
+pytestmark = pytest.mark.feature("folder", "rows", "s3")
+
 __all__ = ["bucket", "postgres_database", "s3_server"]
 
 Trigger: TypeAlias = BaseEventTrigger[Any, Any]

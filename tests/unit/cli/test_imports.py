@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.feature("commands")
+
 ROOT = Path(__file__).parents[3]
 LIGHT = {
     "watcher.cli.app": "sqlalchemy",

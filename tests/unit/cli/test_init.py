@@ -15,6 +15,8 @@ from config.reading.loader import load
 from watcher.cli.app import app
 from watcher.configuration.vocabulary import vocabulary
 
+pytestmark = pytest.mark.feature("init")
+
 Init = Callable[..., Result]
 
 

@@ -10,6 +10,8 @@ import pytest
 from config.errors import ConfigurationInvalid
 from config.models import Configuration
 
+pytestmark = pytest.mark.feature("airflow")
+
 TEXT = """\
 settings: {{airflow: {{base_url: "http://airflow:8080", {sign_in}, forward: {forward}, listen: {listen}}}}}
 assets: {{orders: , customers: , report: }}

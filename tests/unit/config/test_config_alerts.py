@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.config.conftest import Load, Problems
 
+pytestmark = pytest.mark.feature("alerts")
+
 MAIL = "{smtp: {host: mail, from: w@example.com, to: [o@example.com]}}"
 
 

@@ -11,6 +11,8 @@ from config.errors import ConfigurationInvalid
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
+pytestmark = pytest.mark.feature("clean_source")
+
 S3 = """
 connections:
   lake: {type: s3, endpoint_url: "http://one"}

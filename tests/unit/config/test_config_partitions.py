@@ -13,6 +13,8 @@ from config.models.assets import parts_by_asset
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
+pytestmark = pytest.mark.feature("partitions")
+
 ASSETS = """
 assets:
   orders: {partition: [day, region]}

@@ -12,6 +12,8 @@ from config.errors import ConfigurationInvalid
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
+pytestmark = pytest.mark.feature("warm")
+
 
 @pytest.fixture
 def problems(tmp_path: Path) -> Callable[..., list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -64,7 +65,7 @@ def test_every_test_belongs_to_one_of_the_two_rounds() -> None:
     [more] = re.findall(r"^MORE := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     markers = {line.partition(":")[0] for line in project["tool"]["pytest"]["ini_options"]["markers"]}
-    assert {*more.split(" or ")} == markers - {"service"}
+    assert {*more.split(" or ")} == markers - {"service", "feature(*names)"}
 
 
 def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
@@ -81,6 +82,17 @@ def test_the_forms_parse_and_name_no_host(form: Path) -> None:
     text = form.read_text(encoding="utf-8")
     assert YAML(typ="safe").load(text)
     assert "://" not in text
+
+
+def test_each_night_every_feature_that_no_other_needs_is_taken_out() -> None:
+    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/nightly.yml")["jobs"]
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert "make without FEATURE=${{ matrix.feature }}" in commands
+    assert any("tools/take_out.py --leaves" in command for command in commands)
+    assert re.search(r"^without:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    done = run(sys.executable, "-I", "-S", ROOT / "tools/take_out.py", "--leaves")
+    assert done.returncode == 0, "it is run before anything is installed"
+    assert "demo" in json.loads(done.stdout)
 
 
 def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""What is not configured is not on the way of an event: `tools/ways.py` counts in a running daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.effort import PATIENCE
+
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.feature("edge", "folder", "rest", "rows")]
+
+ROOT = Path(__file__).parents[3]
+NOT_YET = {
+    "a new file": {"explain"},
+    "a new row": {"explain"},
+    "a posted event": {"pages"},
+    "a plan": {"catchup", "partitions", "rest"},
+    "a try's start": {"warm"},
+}
+"""Features that are on a way although nothing of them is configured. The list only shrinks."""
+
+
+@pytest.fixture(scope="module")
+def ways() -> dict[str, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/ways.py", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return {way["way"]: way for way in json.loads(done.stdout)}
+
+
+def test_every_way_was_walked(ways: dict[str, dict[str, Any]]) -> None:
+    assert ways.keys() == NOT_YET.keys()
+    for way in ways.values():
+        assert way["rooms"]["kernel"] > 10
+        assert any(statement.startswith("INSERT INTO") for statement in way["statements"])
+    assert any(statement.startswith("INSERT INTO run ") for statement in ways["a plan"]["statements"])
+    assert any(statement.startswith("UPDATE task_try SET handle") for statement in ways["a try's start"]["statements"])
+
+
+@pytest.mark.parametrize("way", NOT_YET)
+def test_no_feature_that_is_not_configured_is_on_the_way(ways: dict[str, dict[str, Any]], way: str) -> None:
+    functions = ways[way]["not_configured"]
+    assert {function["feature"] for function in functions} == NOT_YET[way], functions
