@@ -24,17 +24,11 @@ from store.runs import explanations, fates, waiting
 from store.runs.explanations import OutletOfRun
 from store.runs.fates import ConsumedBy, EventAtJob
 from triggers.explanations import Explanation
+from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.verdicts import Evidence, Verdict, verdict
 from watcher.triggerer.control import Control
 from watcher.triggerer.explaining import EXPLAIN_WITHIN
-from watcher.triggerer.reconciliation.evidence import (
-    Beginning,
-    RetentionPeriods,
-    beginning_of,
-    evidence_of,
-    inventory_of,
-)
 
 MOST_ASKED: Final = 50
 """The most watchers that one question asks. With more, a person names one."""
@@ -99,17 +93,13 @@ async def _with_beginning(
     context: ApiContext, control: Control, name: str, explanation: Explanation
 ) -> WatcherAnswer | None:
     """Answer once more about an item that no event names, by the rules of a comparison. None: the trigger cannot list its source."""
-    limits, hosted = context.limits, control.known(name)
-    retention = RetentionPeriods(
-        events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
-    )
+    hosted, kept = control.known(name), timedelta(days=context.limits.event_retention_days)
     with anyio.move_on_after(EXPLAIN_WITHIN):
         inventory = await inventory_of(hosted, control.clients)
         if inventory is None:
             return None
         async with context.database.reading() as connection:
-            evidence = await evidence_of(connection, hosted, inventory, retention)
-            begin = await beginning_of(connection, evidence, inventory)
+            begin = await beginning_of(connection, hosted, inventory, kept)
             return await _answer(context, connection, control, name, explanation, begin)
     return None
 

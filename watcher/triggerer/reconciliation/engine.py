@@ -31,7 +31,7 @@ from watcher.triggerer.reconciliation.comparison import (
     compare,
     moment,
 )
-from watcher.triggerer.reconciliation.evidence import RetentionPeriods, WatcherEvidence, beginning_of, evidence_of
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods, WatcherEvidence, evidence_of
 from watcher.triggerer.reconciliation.numbered import NumberedComparison
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
@@ -91,20 +91,19 @@ class Reconciler:
         began = await self._list(hosted.name, inventory, progress, scratch)
         async with self.database.reading() as connection:
             evidence = await evidence_of(connection, hosted, inventory, self.retention)
-            beginning = await beginning_of(connection, evidence, inventory)
         add = partial(_add_items, scratch, evidence)
         await self._read_events(evidence, progress, add)
         rules = ComparisonRules(
             began=began,
             last_event=last_event,
-            passed_before=evidence.passed_before,
-            kept_since=evidence.kept_since,
+            passed_before=evidence.beginning.passed_before,
+            kept_since=evidence.beginning.kept_since,
             since=moment(asked.since),
             until=moment(asked.until),
             selects=inventory.selects,
         )
         result = await run_sync(_counted, scratch, rules, asked.limit)
-        result.doubts, result.beginning = [*doubts, *evidence.doubts], beginning
+        result.doubts, result.beginning = [*doubts, *evidence.beginning.doubts], evidence.beginning
         return result
 
     async def _numbered(
@@ -122,7 +121,6 @@ class Reconciler:
         async with self.database.reading() as connection:
             loaded = await positions.read(connection, hosted.name)
             evidence = await evidence_of(connection, hosted, inventory, self.retention)
-            beginning = await beginning_of(connection, evidence, inventory)
         position = None if loaded is None else stored(loaded)
         rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
         limits = await inventory.limits(rejected)
@@ -132,14 +130,18 @@ class Reconciler:
         rules = UnnamedRules(
             limits=limits,
             waiting=waiting or (),
-            passed_below=evidence.passed_before if waiting is not None else limits[1] + 1,
-            forgotten_below=None if evidence.kept_since is None else limits[1] + 1 if lowest is None else lowest.low,
+            passed_below=evidence.beginning.passed_before if waiting is not None else limits[1] + 1,
+            forgotten_below=None
+            if evidence.beginning.kept_since is None
+            else limits[1] + 1
+            if lowest is None
+            else lowest.low,
         )
         comparison = NumberedComparison(inventory=inventory, without=rejected, limit=asked.limit, progress=progress)
         comparison.reject(rejected)
         result = await comparison.compare(segments(scratch.ranges(), rules))
-        result.doubts = [*doubts, *evidence.doubts, *_broken(hosted.name, comparison.lowest_lost)]
-        result.beginning = beginning
+        result.doubts = [*doubts, *evidence.beginning.doubts, *_broken(hosted.name, comparison.lowest_lost)]
+        result.beginning = evidence.beginning
         return result
 
     async def _list(
@@ -174,7 +176,7 @@ class Reconciler:
 
         The next ones are read while those before them are added.
         """
-        for asset_id in evidence.asset_ids:
+        for asset_id in evidence.beginning.asset_ids:
             events = await self._events_after(evidence, asset_id, 0, MOST_EVENTS // 100)
             while events:
                 characters = sum(len(event.extra) for event in events)
@@ -191,7 +193,9 @@ class Reconciler:
         self, evidence: WatcherEvidence, asset_id: int, after: int, size: int
     ) -> Sequence[ReportedEvent]:
         async with self.database.reading() as connection:
-            return await event_fates.events_after(connection, asset_id, evidence.past.names, after, limit=size)
+            return await event_fates.events_after(
+                connection, asset_id, evidence.beginning.past.names, after, limit=size
+            )
 
 
 def _broken(watcher: str, lowest: int | None) -> Sequence[str]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from watcher.features.explain.beginning import Beginning
 from watcher.triggerer.reconciliation.comparison import Difference
-from watcher.triggerer.reconciliation.evidence import Beginning
 
 
 @dataclass(frozen=True, kw_only=True)

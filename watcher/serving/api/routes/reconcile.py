@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import Field, model_validator
 
 from store.fates import WORDS_OF_RECONCILE_BEFORE, Fate
+from watcher.features.explain.beginning import Beginning
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.explanations import WatcherAnswer, answers, url_of
@@ -22,7 +23,7 @@ from watcher.serving.api.sign_in.auth import Viewer
 from watcher.triggerer.control import Control
 from watcher.triggerer.reconciliation.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
 from watcher.triggerer.reconciliation.engine import Reconciler
-from watcher.triggerer.reconciliation.evidence import Beginning, RetentionPeriods
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
