@@ -40,7 +40,7 @@ from watcher.features.reconcile.evidence import RetentionPeriods
 from watcher.features.reconcile.result import Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 
-PLANTED = {"gone_from_source": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}
+PLANTED = {"missing": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}
 """The differences, in the order of the numbers of their objects."""
 SERVERS: set[int] = set()
 """The processes of the PostgreSQL servers that this one has started."""
@@ -76,7 +76,7 @@ SELECT {asset}, json_build_object('ranges', json_build_array(json_build_array(n 
     md5(n::text), 'files' FROM generate_series(0, {rows} / 1000 - 1) n;
 UPDATE asset_event SET extra = replace(extra, '001, ', '011, ') WHERE id = 30;
 """
-OF_ROWS = {"gone_from_source": 10, "not_reported": 10, "failed": 1000}
+OF_ROWS = {"missing": 10, "not_reported": 10, "failed": 1000}
 
 
 def main() -> None:
@@ -181,7 +181,7 @@ async def plant(database: Database, url: str, objects: int) -> int:
     lost, failed, twice = 10, 20, 10
     about: dict[str, Any] = {"asset": asset_id, "prefix": PREFIX}
     statements = [
-        EVENTS.format(**about, first=lost, last=objects + PLANTED["gone_from_source"] - 1),  # the first have none
+        EVENTS.format(**about, first=lost, last=objects + PLANTED["missing"] - 1),  # the first have none
         EVENTS.format(**about, first=objects - twice, last=objects - 1),
         RUN.format(state="success"),
         RUN.format(state="failed"),

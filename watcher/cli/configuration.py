@@ -113,8 +113,8 @@ async def _reload(api: ApiClient, show: Show) -> None:
 def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
     """Return what a reload did to stored and queued events, and which watchers it blocks, in lines."""
     lines: dict[str, str] = {}
-    if content["dequeued"]:
-        lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
+    if content["dropped"]:
+        lines["dropped"] = f"{content['dropped']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
         lines["kept"] = (

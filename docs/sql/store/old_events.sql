@@ -9,33 +9,33 @@ FROM queued_event
 WHERE queued_event.event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
 FROM run_asset_event
 WHERE run_asset_event.event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
+FROM (SELECT outbox.asset_event_id AS asset_event_id
+FROM outbox) AS kept_0
+WHERE kept_0.asset_event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
 FROM (SELECT lacking.id AS id
 FROM asset_event AS lacking
-WHERE lacking.id > (SELECT min(job.catchup_at) AS min_1
-FROM job)) AS kept_0
-WHERE kept_0.id = asset_event.id)) AND NOT (EXISTS (SELECT *
-FROM (SELECT outbox.asset_event_id AS asset_event_id
-FROM outbox) AS kept_1
-WHERE kept_1.asset_event_id = asset_event.id)) ORDER BY asset_event.timestamp
+WHERE lacking.id > (SELECT min(catchup.at_event) AS min_1
+FROM catchup)) AS kept_1
+WHERE kept_1.id = asset_event.id)) ORDER BY asset_event.timestamp
  LIMIT $2::INTEGER FOR UPDATE SKIP LOCKED))) AND asset_event.timestamp < $1::TIMESTAMP WITH TIME ZONE AND NOT (EXISTS (SELECT *
 FROM queued_event
 WHERE queued_event.event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
 FROM run_asset_event
 WHERE run_asset_event.event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
+FROM (SELECT outbox.asset_event_id AS asset_event_id
+FROM outbox) AS kept_0
+WHERE kept_0.asset_event_id = asset_event.id)) AND NOT (EXISTS (SELECT *
 FROM (SELECT lacking.id AS id
 FROM asset_event AS lacking
-WHERE lacking.id > (SELECT min(job.catchup_at) AS min_1
-FROM job)) AS kept_0
-WHERE kept_0.id = asset_event.id)) AND NOT (EXISTS (SELECT *
-FROM (SELECT outbox.asset_event_id AS asset_event_id
-FROM outbox) AS kept_1
-WHERE kept_1.asset_event_id = asset_event.id)) RETURNING asset_event.timestamp, $3::INTEGER AS anon_1
+WHERE lacking.id > (SELECT min(catchup.at_event) AS min_1
+FROM catchup)) AS kept_1
+WHERE kept_1.id = asset_event.id)) RETURNING asset_event.timestamp, $3::INTEGER AS anon_1
 
 -- Plan:
 -- Delete on asset_event
 --   Limit (InitPlan)
 --     Aggregate (InitPlan)
---       Seq Scan on job
+--       Seq Scan on catchup
 --     LockRows
 --       Nested Loop
 --         Nested Loop
@@ -47,7 +47,7 @@ WHERE kept_1.asset_event_id = asset_event.id)) RETURNING asset_event.timestamp, 
 --           Index Scan using ix_run_asset_event_event_id on run_asset_event
 --         Index Scan using pk_asset_event on asset_event
 --   Aggregate (InitPlan)
---     Seq Scan on job
+--     Seq Scan on catchup
 --   Nested Loop
 --     Nested Loop
 --       Nested Loop

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -19,12 +20,13 @@ from sqlalchemy import update
 from store.database import Database
 from store.database.schema import run
 from store.detection import positions
-from store.detection.interest import NO_HOOKS
+from store.features.clean_source import recording
+from store.features.clean_source.recording import CleanedWatcher
 from store.features.clean_source.tables import cleaning
 from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import queues
-from tests.features import KEPT_EVENTS, TABLES
+from tests.features import HOOKS, KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
@@ -57,9 +59,7 @@ class ExplainedWorld:
 
     async def poll(self, name: str) -> None:
         """Poll a watcher to the end of its source, and commit what it finds."""
-        committer = Committer(
-            database=self.database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None
-        )
+        committer = Committer(database=self.database, metrics=Metrics(), hooks=HOOKS, on_events=lambda _dag_ids: None)
         hosted = self.hosted[name]
         async with self.database.transaction() as connection:
             loaded = await positions.claim(connection, name, OWNER, self.database.dialect, hosted.trigger.format)
@@ -149,7 +149,13 @@ async def explained_world(
         jobs={"load": sorted(scheduled), **jobs},
     )
     watchers = [replace(each, further_assets=further[each.name]) for each in configured.watchers]
-    ids = (await apply(database, replace(configured, watchers=watchers))).asset_ids
+    cleaned = {
+        name: CleanedWatcher(after=each.cleaned_after, assets={name, *further[name]})
+        for name, each in facts.items()
+        if each.cleaned_after is not None
+    }
+    features = {"clean_source": partial(recording.apply, watchers=cleaned)}
+    ids = (await apply(database, replace(configured, watchers=watchers, features=features))).asset_ids
     await beat(database, OWNER)
     hosted = {
         name: Hosted(

@@ -362,8 +362,9 @@ NUMBERS: Final = {
 async def test_of_many_events_those_that_features_need_stay_and_each_is_looked_up_by_an_index(
     database: Database,
 ) -> None:
-    job = {"dag_id": "load", "task_id": "load", "definition": JobDefinition(), "catchup_at": MANY // 2}
+    job = {"dag_id": "load", "task_id": "load", "definition": JobDefinition()}
     await put_in(database, schema.job, {**job, "created_at": NOW, "updated_at": NOW})
+    await put_in(database, catchup, {"dag_id": "load", "at_event": MANY // 2, "to_event": MANY, "assets": "[]"})
     values = {"asset_id": await new_asset(database, "a"), "at": ago(100)}
     async with database.transaction() as session:
         for name, rows in FILL_MANY.items():
@@ -371,7 +372,7 @@ async def test_of_many_events_those_that_features_need_stay_and_each_is_looked_u
             typed = filling.bindparams(bindparam("at", type_=UtcDateTime()))
             await session.execute(typed, {key: value for key, value in values.items() if f":{key}" in filling.text})
         if database.dialect == "postgresql":
-            await session.execute(text("ANALYZE asset_event, outbox, queued_event, job"))
+            await session.execute(text("ANALYZE asset_event, outbox, queued_event, catchup"))
     [old] = [sweep for sweep in await cleanup.sweeps(database, KEPT, KEPT_EVENTS) if sweep.name == "events"]
     stay = {n for n in range(1, MANY + 1) if n % 10 == 0 or n % 7 == 0 or n > MANY // 2}
     async with database.transaction() as session:

@@ -52,6 +52,7 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
 OF_FEATURES = {
     "alert": "alerts",
     "asset_forward": "airflow",
+    "catchup": "catchup",
     "cleaned_watcher": "clean_source",
     "cleaning": "clean_source",
     "listen_position": "airflow",

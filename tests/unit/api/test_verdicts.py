@@ -14,11 +14,12 @@ from store.fates import Fate, of_item, of_run
 from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
+from store.features.explain.starts import WatcherPast
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
 from triggers.explanations import Explanation
+from watcher.features.explain.beginning import Beginning
 from watcher.features.explain.verdicts import Evidence, verdict
 from watcher.features.reconcile.comparison import moment
-from watcher.features.reconcile.evidence import Beginning
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -105,6 +106,13 @@ def evidence(
         runs_since=values.get("runs_since", NOON - 90 * DAY),
         cleanings=values.get("cleanings", {}),
         beginning=values.get("beginning"),
+    )
+
+
+def began(*, passed_before: int | None, kept_since: int | None) -> Beginning:
+    past = WatcherPast(names={"files"}, moves=())
+    return Beginning(
+        past=past, asset_ids=[1], begun=NOON - 2 * DAY, passed_before=passed_before, kept_since=kept_since, doubts=()
     )
 
 
@@ -204,30 +212,30 @@ REJECTED = RejectedRow(
         (said(), evidence(event(), runs_since=NOON + DAY), "not_taken", "no job was scheduled"),
         (
             said(written=HOUR_AGO),
-            evidence(beginning=Beginning(passed_before=None, kept_since=None)),
+            evidence(beginning=began(passed_before=None, kept_since=None)),
             "not_reported",
             "a rewind",
         ),
         (
             said(written=HOUR_AGO, facts={"horizon": "H"}),
-            evidence(beginning=Beginning(passed_before=moment(NOON - DAY), kept_since=None)),
+            evidence(beginning=began(passed_before=moment(NOON - DAY), kept_since=None)),
             "not_reported",
             "older than H",
         ),
         (
             said(written=HOUR_AGO),
-            evidence(beginning=Beginning(passed_before=moment(NOON), kept_since=None)),
+            evidence(beginning=began(passed_before=moment(NOON), kept_since=None)),
             "before_start",
             "passed over",
         ),
         (
             said(written=HOUR_AGO),
-            evidence(beginning=Beginning(passed_before=None, kept_since=moment(NOON))),
+            evidence(beginning=began(passed_before=None, kept_since=moment(NOON))),
             "past_retention",
             "event_retention_days",
         ),
-        (HANDLED_ID, evidence(beginning=Beginning(passed_before=5, kept_since=None)), "not_reported", "a rewind"),
-        (HANDLED_ID, evidence(beginning=Beginning(passed_before=6, kept_since=None)), "before_start", "passed over"),
+        (HANDLED_ID, evidence(beginning=began(passed_before=5, kept_since=None)), "not_reported", "a rewind"),
+        (HANDLED_ID, evidence(beginning=began(passed_before=6, kept_since=None)), "before_start", "passed over"),
         (said("unknown"), evidence(event(), at=(run("success"),)), "loaded", "the trigger says so"),
         (ROW, evidence(ROW_EVENT, at=(run("success"),)), "replaced", "earlier content, which was loaded"),
         (LOCKED, evidence(ROW_EVENT, at=(run("success"),)), "loaded", "run_success"),

@@ -15,6 +15,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from sqlalchemy import Table
 
 from config.models import settings
 from store.database import access, schema
+from tests import features
+from watcher.features import BUILT_IN
 
 ROOT = Path(__file__).parents[3]
-TABLES: Mapping[str, Table] = schema.metadata.tables
-DECLARING = (access.__name__, schema.__name__)
+TABLES: Mapping[str, Table] = {table.name: table for table in features.TABLES}
+DECLARING = (access.__name__, schema.__name__, *(f"store.features.{name}.tables" for name in BUILT_IN))
 """The modules that declare tables; the second one lists what the first one has, too."""
 
 UNREAD_SETTINGS: Mapping[str, str] = {}
@@ -123,7 +126,8 @@ class Columns(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module in DECLARING:
-            imported = {each.asname or each.name: getattr(schema, each.name) for each in node.names}
+            declaring = import_module(str(node.module))
+            imported = {each.asname or each.name: getattr(declaring, each.name) for each in node.names}
             self._tables |= {name: each for name, each in imported.items() if isinstance(each, Table)}
 
     def visit_Assign(self, node: ast.Assign) -> None:

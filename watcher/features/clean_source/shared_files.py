@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.detection import positions
 from store.features.clean_source import cleanings
-from store.features.reconcile import starts
+from store.features.explain import starts
 from store.features.reconcile.overlapping_events import MOST_OVERLAPPING, overlapping
 from store.runs import fates
 from triggers.file_scan.options import FileOptions

@@ -1,0 +1,1 @@
+"""What became of one item of a source."""

@@ -25,9 +25,9 @@ from store.references import has_where
 from store.runs import fates, waiting
 from store.runs.fates import ConsumedBy, EventAtJob
 from triggers.explanations import Explanation
+from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
 from watcher.features.explain.verdicts import Evidence, Verdict, verdict
-from watcher.features.reconcile.evidence import Beginning, RetentionPeriods, beginning_of, inventory_of
 from watcher.serving.api.context import ApiContext
 from watcher.triggerer.control import Control
 
@@ -57,8 +57,13 @@ class WatcherAnswer:
     runs: Sequence[RunWithItem]
 
 
-async def answers(context: ApiContext, control: Control, item: str, watcher: str | None) -> Sequence[WatcherAnswer]:
-    """Return an answer for each watcher that could have the item; if none could, each says why. Raises `InvalidValue`, `NotFound`."""
+async def answers(
+    context: ApiContext, control: Control, item: str, watcher: str | None, beginning: Beginning | None = None
+) -> Sequence[WatcherAnswer]:
+    """Return an answer for each watcher that could have the item; if none could, each says why. Raises `InvalidValue`, `NotFound`.
+
+    `beginning` is that of the one `watcher`, if a comparison knows it already; else it is read where it decides.
+    """
     names = [watcher] if watcher is not None else _asked(control, item)
     explained: dict[str, Explanation] = {}
     limit = anyio.CapacityLimiter(_AT_A_TIME)
@@ -75,9 +80,12 @@ async def answers(context: ApiContext, control: Control, item: str, watcher: str
                 tasks.start_soon(ask, name)
     inside = [name for name in names if explained[name].state != "outside"] or names
     async with context.database.reading() as connection:
-        told = {name: await _answer(context, connection, control, name, explained[name]) for name in sorted(inside)}
+        told = {
+            name: await _answer(context, connection, control, name, explained[name], beginning)
+            for name in sorted(inside)
+        }
     for name, answer in told.items():
-        if answer.verdict.event is None and explained[name].state == "reported":
+        if beginning is None and answer.verdict.event is None and explained[name].state == "reported":
             told[name] = await _with_beginning(context, control, name, explained[name]) or answer
     return [*told.values()]
 
@@ -86,16 +94,13 @@ async def _with_beginning(
     context: ApiContext, control: Control, name: str, explanation: Explanation
 ) -> WatcherAnswer | None:
     """Answer once more about an item that no event names, by the rules of a comparison. None: the trigger cannot list its source."""
-    limits, hosted = context.limits, control.known(name)
-    retention = RetentionPeriods(
-        events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
-    )
+    hosted, kept = control.known(name), timedelta(days=context.limits.event_retention_days)
     with anyio.move_on_after(EXPLAIN_WITHIN):
         inventory = await inventory_of(hosted, control.clients)
         if inventory is None:
             return None
         async with context.database.reading() as connection:
-            begin = await beginning_of(connection, hosted, inventory, retention)
+            begin = await beginning_of(connection, hosted, inventory, kept)
             return await _answer(context, connection, control, name, explanation, begin)
     return None
 
@@ -114,7 +119,7 @@ async def _answer(
     control: Control,
     name: str,
     explanation: Explanation,
-    beginning: Beginning | None = None,
+    beginning: Beginning | None,
 ) -> WatcherAnswer:
     row = await _row_of(context, connection, name)
     naming = await _naming(connection, row, explanation)

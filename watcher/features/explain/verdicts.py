@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
+from store.detection.sketches import microseconds
 from store.fates import HAS_LOADED, Fate, of_item, without_event
 from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
@@ -16,9 +17,8 @@ from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import EventAtJob, JobRecord
 from triggers.explanations import Explanation
 from watcher.features.clean_source.reasons import sentences_of_missing, sentences_of_staying
-from watcher.features.reconcile.comparison import moment
-from watcher.features.reconcile.evidence import Beginning
-from watcher.serving.api.fates_in_words import fates_in_words, moment_in_words
+from watcher.features.explain.beginning import Beginning
+from watcher.features.explain.fates_in_words import fates_in_words, moment_in_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,11 +188,12 @@ def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
 
 def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
     """Return the fate of an item that the watcher is done with and no event names."""
-    written = None if explanation.written is None else datetime.fromisoformat(explanation.written)
-    if evidence.beginning is not None:
-        place = explanation.name if explanation.in_ranges else moment(written)
-        begin = evidence.beginning
+    begin, place = evidence.beginning, explanation.name if explanation.in_ranges else None
+    if begin is not None:
+        if explanation.written is not None:
+            place = microseconds(explanation.written)
         return without_event(place, passed_before=begin.passed_before, kept_since=begin.kept_since)
+    written = None if explanation.written is None else datetime.fromisoformat(explanation.written)
     if evidence.has_forgotten_events and (written is None or written < evidence.events_since):
         return Fate.PAST_RETENTION
     if explanation.facts.get("horizon") is not None and written is not None and written >= evidence.begun:

@@ -18,7 +18,7 @@ REPORTED_TWICE: Final = "reported_twice"
 """Events name the same content, and no rewind lies between them: the one difference that is no fate of the item."""
 Difference: TypeAlias = Fate | Literal["reported_twice"]
 """How an item differs. Here `missing` is an item that an event names and the source lacks, though nothing of ours has removed it."""
-_FIRST: Final[Sequence[Difference]] = (
+FOUND: Final[Sequence[Difference]] = (
     Fate.NOT_REPORTED,
     REPORTED_TWICE,
     Fate.FAILED,
@@ -37,7 +37,8 @@ _FIRST: Final[Sequence[Difference]] = (
     Fate.PAST_RETENTION,
     Fate.BEFORE_START,
 )
-SEVEREST_FIRST: Final[Sequence[Difference]] = [*dict.fromkeys((*_FIRST, *Fate))]
+"""The differences that a comparison can find, the severest first."""
+SEVEREST_FIRST: Final[Sequence[Difference]] = [*dict.fromkeys((*FOUND, *Fate))]
 """Every word for an item that a comparison can name. What a job has loaded and the source has is no difference."""
 _REMOVED: Final = frozenset({Fate.CLEANED, Fate.MOVED})
 SECOND: Final = 1_000_000

@@ -17,8 +17,8 @@ from anyio.to_thread import run_sync
 from store.database import Database
 from store.detection import position_rows, positions
 from store.errors import InvalidValue
-from store.features.explain import event_fates
-from store.features.explain.event_fates import ReportedEvent
+from store.features.reconcile import event_fates
+from store.features.reconcile.event_fates import ReportedEvent
 from triggers.base import StoredPosition, refuse_errors
 from triggers.inventories import ListedInventory, Lists, NumberedInventory
 from watcher.features.reconcile.comparison import (
@@ -99,14 +99,14 @@ class Reconciler:
         rules = ComparisonRules(
             began=began,
             last_event=last_event,
-            passed_before=evidence.passed_before,
-            kept_since=evidence.kept_since,
+            passed_before=evidence.beginning.passed_before,
+            kept_since=evidence.beginning.kept_since,
             since=moment(asked.since),
             until=moment(asked.until),
             selects=inventory.selects,
         )
         result = await run_sync(_counted, scratch, rules, asked.limit)
-        result.doubts = [*doubts, *evidence.doubts]
+        result.doubts, result.beginning = [*doubts, *evidence.beginning.doubts], evidence.beginning
         return result
 
     async def _numbered(
@@ -133,13 +133,18 @@ class Reconciler:
         rules = UnnamedRules(
             limits=limits,
             waiting=waiting or (),
-            passed_below=evidence.passed_before if waiting is not None else limits[1] + 1,
-            forgotten_below=None if evidence.kept_since is None else limits[1] + 1 if lowest is None else lowest.low,
+            passed_below=evidence.beginning.passed_before if waiting is not None else limits[1] + 1,
+            forgotten_below=None
+            if evidence.beginning.kept_since is None
+            else limits[1] + 1
+            if lowest is None
+            else lowest.low,
         )
         comparison = NumberedComparison(inventory=inventory, without=rejected, limit=asked.limit, progress=progress)
         comparison.reject(rejected)
         result = await comparison.compare(segments(scratch.ranges(), rules))
-        result.doubts = [*doubts, *evidence.doubts, *_broken(hosted.name, comparison.lowest_lost)]
+        result.doubts = [*doubts, *evidence.beginning.doubts, *_broken(hosted.name, comparison.lowest_lost)]
+        result.beginning = evidence.beginning
         return result
 
     async def _list(
@@ -174,7 +179,7 @@ class Reconciler:
 
         The next ones are read while those before them are added.
         """
-        for asset_id in evidence.asset_ids:
+        for asset_id in evidence.beginning.asset_ids:
             events = await self._events_after(evidence, asset_id, 0, MOST_EVENTS // 100)
             while events:
                 characters = sum(len(event.extra) for event in events)
@@ -191,7 +196,9 @@ class Reconciler:
         self, evidence: WatcherEvidence, asset_id: int, after: int, size: int
     ) -> Sequence[ReportedEvent]:
         async with self.database.reading() as connection:
-            return await event_fates.events_after(connection, asset_id, evidence.past.names, after, limit=size)
+            return await event_fates.events_after(
+                connection, asset_id, evidence.beginning.past.names, after, limit=size
+            )
 
 
 def _broken(watcher: str, lowest: int | None) -> Sequence[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from watcher.features.explain.beginning import Beginning
 from watcher.features.reconcile.comparison import Difference
 
 
@@ -35,7 +36,7 @@ class FoundDifference:
 
 @dataclass(kw_only=True)
 class Reconciled:
-    """The result. `doubts`: why it may not be exact, in sentences."""
+    """The result. `doubts`: why it may not be exact, in sentences. `beginning` decided about items that no event names."""
 
     source: int = 0
     reported: int = 0
@@ -43,3 +44,4 @@ class Reconciled:
     differences: Counter[Difference] = field(default_factory=Counter)
     items: Sequence[FoundDifference] = ()
     doubts: Sequence[str] = ()
+    beginning: Beginning | None = None

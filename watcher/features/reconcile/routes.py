@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from store.fates import WORDS_OF_RECONCILE_BEFORE, Fate
 from watcher.features.explain.answers import WatcherAnswer, answers, url_of
+from watcher.features.explain.beginning import Beginning
 from watcher.features.reconcile.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
 from watcher.features.reconcile.engine import Reconciler
 from watcher.features.reconcile.evidence import RetentionPeriods
@@ -148,7 +149,7 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
 
     async def compare(progress: ReconcileProgress) -> ReconcileResult:
         result = await reconciler.reconcile(hosted, asked, progress)
-        items = [await _explained(context, control, name, each) for each in result.items]
+        items = [await _explained(context, control, name, each, result.beginning) for each in result.items]
         return _shown(result, items)
 
     return _of(context.of(Reconciliations).start(name, compare, control.clients))
@@ -183,9 +184,11 @@ def _word_before(kind: Difference) -> str:
     return WORDS_OF_RECONCILE_BEFORE.get(kind, kind) if isinstance(kind, Fate) else kind
 
 
-async def _explained(context: ApiContext, control: Control, name: str, found: FoundDifference) -> ReconciledItem:
+async def _explained(
+    context: ApiContext, control: Control, name: str, found: FoundDifference, beginning: Beginning | None
+) -> ReconciledItem:
     """Return the difference with the sentence that `explain` has for the item now."""
-    [answer] = await answers(context, control, found.item, name)
+    [answer] = await answers(context, control, found.item, name, beginning)
     sentence = _SENTENCES[found.kind](answer) if found.kind in _SENTENCES else answer.verdict.sentence
     return ReconciledItem(
         item=found.item,

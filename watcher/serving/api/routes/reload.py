@@ -44,7 +44,7 @@ class ReloadResponse(Shape):
     """The changes of this reload, which are none if another reload was faster.
 
     `decisions` says what people must decide about a watcher whose selection changed: until then it is blocked.
-    `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
+    `dropped` counts the queued events that were dropped with their jobs, and so does `dequeued`, its word before. `kept` counts by job the queued events that its
     schedule does not wait for: they go with its next run. Of the events that were stored before a job was first seen,
     `caught_up` counts by job those of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
     """
@@ -56,6 +56,7 @@ class ReloadResponse(Shape):
     connections: Names
     aliases: Names
     jobs: Names
+    dropped: int
     dequeued: int
     kept: Mapping[str, int]
     caught_up: Mapping[str, int]
@@ -77,7 +78,7 @@ async def reload(request: Request, context: Context, actor: Admin) -> Any:
         RunningProcess.of(each, roles=sorted(each.roles), is_current=each.configuration == outcome.hash)
         for each in await _processes(context, outcome.hash)
     ]
-    counts = {"dequeued": outcome.dequeued, "kept": outcome.kept}
+    counts = {"dropped": outcome.dequeued, "dequeued": outcome.dequeued, "kept": outcome.kept}
     counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out}
     decisions = await _decisions(await of_app(request), outcome.changes)  # the context of now knows the new watchers
     content = {"result": outcome.result, "hash": outcome.hash, "decisions": decisions, **counts}

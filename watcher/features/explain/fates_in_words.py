@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from store.fates import Fate, urgency
+from store.fates import MEANINGS, Fate, urgency
 from store.runs.fates import EventAtJob
 
 
@@ -26,7 +26,7 @@ def fates_in_words(at_jobs: Sequence[EventAtJob], filtered: Collection[str], run
         elif fate is Fate.UNKNOWN:
             yield from (_unknown(each, runs_since) for each in jobs)
         else:
-            yield from map(_CLAUSES[fate], jobs)
+            yield from map(_CLAUSES.get(fate, _in_general), jobs)
 
 
 def _not_taken(jobs: Sequence[str], filtered: Collection[str], *, is_all: bool) -> str:
@@ -75,6 +75,10 @@ def _unknown(each: EventAtJob, runs_since: datetime) -> str:
         f"runs that ended before {moment_in_words(runs_since)} have been removed (settings.store.run_retention_days)"
     )
     return f"no run of {each.dag_id} that is kept has it, and {removed}"
+
+
+def _in_general(each: EventAtJob) -> str:
+    return f"{each.fate.replace('_', ' ')} at {each.dag_id}: {MEANINGS[each.fate]}"
 
 
 _CLAUSES: Final[Mapping[Fate, Callable[[EventAtJob], str]]] = {
