@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from store.database import Database, sqlite_url
 from store.database.schema import asset, asset_event
-from store.features.airflow.tables import outbox
+from store.features.outbox.tables import outbox
 from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow

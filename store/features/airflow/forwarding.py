@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import chunks
 from store.database.schema import asset_event, database_now
 from store.detection.interest import NOBODY, AddedEvents, EventOrigin
-from store.features.airflow.tables import asset_forward, outbox
 from store.features.outbox.outbox import AIRFLOW
+from store.features.outbox.tables import asset_forward, outbox
 from store.keys import Wake
 
 _e = asset_event.c

@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.schema import asset_event
-from store.features.airflow.tables import asset_forward, listen_position, outbox
+from store.features.airflow.tables import listen_position
+from store.features.outbox.tables import asset_forward, outbox
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, or_, select
+from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, is_one_of
 from store.database.schema import asset_event
-from store.detection.sketches import bits_of, microseconds
+from store.detection.sketched_events import has_bits
+from store.detection.sketches import microseconds
 from store.features.explain.item_sketches import HAS_NONE
 from store.values import to_json
 
@@ -84,13 +85,6 @@ async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEv
             naming += [event for event in rest if event.id not in earlier]
     newest = sorted(naming, key=lambda event: event.id, reverse=True)
     return NamingEvents(events=newest[:MOST_EVENTS], has_more=len(newest) > MOST_EVENTS)
-
-
-def has_bits(name: Any) -> ColumnElement[bool]:
-    """Return the condition that an event with few names may name this one."""
-    bits, more_bits = bits_of(name)
-    more = or_(_e.sketch_more_bits.is_(None), _e.sketch_more_bits.bitwise_and(more_bits) == more_bits)
-    return and_(_e.sketch_bits.bitwise_and(bits) == bits, more)
 
 
 def _names_content(event: NamingEvent, number: int | None) -> bool:

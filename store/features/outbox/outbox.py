@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import asset, asset_event, database_now, database_time_in, seconds_between
-from store.features.airflow.tables import asset_forward, outbox
+from store.features.outbox.tables import asset_forward, outbox
 
 AIRFLOW: Final = "airflow"
 """The destination of events; its lanes are asset ids."""

@@ -26,8 +26,8 @@ from store.database.schema import asset, job, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.features.airflow.tables import outbox
 from store.features.alerts.tables import alert
+from store.features.outbox.tables import outbox
 from store.keys import ClockDeadline, CronSchedule, JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both, statements_of

@@ -22,9 +22,9 @@ from store.database.schema import job as job_table
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.features.airflow.tables import outbox
 from store.features.outbox import outbox as messages
 from store.features.outbox.outbox import NewMessage
+from store.features.outbox.tables import outbox
 from store.keys import JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both

@@ -10,11 +10,11 @@ import pytest
 
 from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
+from store.detection.starts import WatcherPast
 from store.fates import Fate, of_item, of_run
 from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
-from store.features.explain.starts import WatcherPast
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning

@@ -4,7 +4,7 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="clean_source",
-    needs=frozenset({"files", "reconcile"}),
+    needs=frozenset({"files"}),
     tables="store.features.clean_source.tables.TABLES",
     declares="watcher.features.clean_source.declaration.declare",
     after_events="store.features.clean_source.recording.after_events",

@@ -15,10 +15,9 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.detection import positions
+from store.detection import positions, starts
 from store.features.clean_source import cleanings
-from store.features.explain import starts
-from store.features.reconcile.overlapping_events import MOST_OVERLAPPING, overlapping
+from store.features.clean_source.overlapping_events import MOST_OVERLAPPING, overlapping
 from store.runs import fates
 from triggers.file_scan.options import FileOptions
 from triggers.inventories import content_text

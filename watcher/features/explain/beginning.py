@@ -13,9 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watcher_assets
 from store.database.paging import now_of
+from store.detection import starts
 from store.detection.sketches import microseconds
-from store.features.explain import explanations, starts
-from store.features.explain.starts import WatcherPast
+from store.detection.starts import WatcherPast
+from store.features.explain import explanations
 from triggers.base import refuse_errors
 from triggers.inventories import Inventory, Lists, NumberedInventory
 from watcher.host.containment import sentence

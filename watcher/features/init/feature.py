@@ -4,5 +4,6 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="init",
+    needs=frozenset({"commands"}),
     commands={"init": "watcher.features.init.commands.top"},
 )

@@ -4,7 +4,7 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="kubernetes",
-    needs=frozenset({"spark_submit"}),
+    needs=frozenset({"commands", "spark_submit"}),
     submitters={"kubernetes": "watcher.features.kubernetes.submitter.KubernetesPods"},
     settings="config.features.kubernetes.settings.KubernetesPart",
     commands={"kubernetes": "watcher.features.kubernetes.commands.kubernetes"},

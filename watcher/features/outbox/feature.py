@@ -4,6 +4,7 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="outbox",
+    tables="store.features.outbox.tables.TABLES",
     problems="watcher.features.outbox.problems.problems",
     metrics="watcher.features.outbox.problems.metrics",
 )

@@ -4,7 +4,7 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="reconcile",
-    needs=frozenset({"explain", "rest"}),
+    needs=frozenset({"clean_source", "commands", "explain", "rest"}),
     routes="watcher.features.reconcile.routes.ROUTERS",
     commands={"reconcile": "watcher.features.reconcile.commands.top"},
 )

@@ -15,8 +15,8 @@ from store.values import to_json
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import Call, Identity, Writing, fenced, reading_as
+from watcher.serving.api.expiry import ExpiresAt, expiry
 from watcher.serving.api.parameters import Body, Key, example
-from watcher.serving.api.routes.task_store import ExpiresAt, expiry
 from watcher.serving.api.shapes.entries import Keys, References, StoredValue
 from watcher.serving.try_tokens import TryIdentity
 

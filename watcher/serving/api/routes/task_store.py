@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import NEVER_EXPIRE, NeverExpire, TaskScope
+from store.base import TaskScope
 from store.errors import NotFound
 from store.processes import audit
 from store.runs import task_instances
 from store.state.entries import TaskEntry
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
-from watcher.serving.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow, example
+from watcher.serving.api.expiry import ExpiresAt, expiry
+from watcher.serving.api.parameters import Body, Key, MapIndex, UnorderedWindow, example
 from watcher.serving.api.shapes.base import JsonValue, Shape
 from watcher.serving.api.sign_in.auth import Actor, Admin, Viewer
 from watcher.serving.api.writes import json_within_limit
@@ -27,8 +28,6 @@ router = APIRouter(
 )
 
 _NULL: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "null"}}}}}
-ExpiresAt: TypeAlias = Moment | Literal["default"] | None
-"""The expiry in a request: a time, or null for never. If it is missing or `default`, the configured retention applies."""
 
 
 class TaskStateStoreBody(Body):
@@ -60,15 +59,6 @@ class TaskStateStoreResponse(Shape):
 class TaskStateStoreCollectionResponse(Shape):
     task_state_store: Sequence[TaskStateStoreResponse]
     total_entries: int
-
-
-def expiry(expires_at: ExpiresAt, default_days: int) -> datetime | NeverExpire:
-    """Return the expiry for a backend, computed when the entry is written. A default of 0 days means that it never expires."""
-    if isinstance(expires_at, datetime):
-        return expires_at
-    if expires_at is None or default_days == 0:
-        return NEVER_EXPIRE
-    return datetime.now(UTC) + timedelta(days=default_days)
 
 
 async def _scope(dag_id: str, run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:

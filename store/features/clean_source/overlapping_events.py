@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watcher_assets
 from store.database.schema import asset_event
+from store.detection.sketched_events import has_bits
 from store.detection.sketches import microseconds
-from store.features.explain.item_search import has_bits
 
 MOST_OVERLAPPING: Final = 500
 """The most events that are worth reading."""
