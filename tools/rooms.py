@@ -7,7 +7,8 @@ docs/pictures/rooms.svg. `--shrink` removes from the list of arrows that are sti
 
 The kernel is what the guarantees rest on. A feature is what can be left out. The root composes both. What is shared
 imports nothing of ours but what is shared, so everything may import it. A file below `features/NAME/` is in the feature
-NAME by its place; `ELSEWHERE` says where the other files belong. An import counts wherever it stands: in a function, or
+NAME by its place, and what is directly in `features/`, the list of names, is the kernel's; `ELSEWHERE` says where the
+other files belong. An import counts wherever it stands: in a function, or
 where only a type checker reads it.
 """
 

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 TRIGGERS: Final = installed().words("triggers")
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
-SPELLINGS: Final = {name: Spelling(**vars(other)) for name, other in installed().words("spellings").items()}
+SPELLINGS: Final = {
+    name: Spelling(key=spelled.key, value=spelled.value, trigger=spelled.trigger)
+    for feature in installed().features
+    for name, spelled in feature.spellings.items()
+}
 """Other ways to write a trigger, by the name that is written."""
 CONNECTIONS: Final = installed().words("connections")
 SUBMITTERS: Final = installed().submitters()

@@ -26,6 +26,7 @@ from tests.service.api.conformance import Conforming, Document
 from tests.service.queued_tasks import queued_task_of
 from watcher.configuration.declarations import planners
 from watcher.host.loops import Hint
+from watcher.installed import Installed, installed
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
 from watcher.serving.api.context import ApiContext, ProcessState, RequestLimits, SignIn
@@ -196,6 +197,12 @@ def application(context: ApiContext, _features: Any = None) -> FastAPI:
     made = copy(_first(None))
     made.state = State({"context": context})
     return made
+
+
+def without_pages(context: Any = None) -> FastAPI:
+    """Return an application whose features do not include our pages: what the API does by itself."""
+    others = [feature for feature in installed().features if feature.name != "pages"]
+    return create_app(context, Installed(features=others))
 
 
 @cache

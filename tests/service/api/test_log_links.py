@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 import structlog
 from sqlalchemy import update
@@ -22,7 +23,7 @@ from tests.contract.submitters import ended
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
-from tests.service.api.application import Api
+from tests.service.api.application import Api, without_pages
 from tests.unit.submit.plain import make_submission, workspace
 from watcher.host import logs
 from watcher.host.logs.paths import watcher_logs
@@ -147,10 +148,12 @@ async def test_lines_around_a_moment(api: Api) -> None:
     await api.get(LOGS, status=422, at="yesterday")
 
 
-async def test_browsers_get_text(api: Api) -> None:
+async def test_browsers_get_text_where_there_are_no_pages(api: Api) -> None:
     await written_by_the_watcher(api, "w1")
+    transport = httpx.ASGITransport(without_pages(api.context))
 
-    page = await api.client.get(LOGS, params={"around": "w1"}, headers={"Accept": "text/html,*/*;q=0.8"})
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as browser:
+        page = await browser.get(LOGS, params={"around": "w1"}, headers={"Accept": "text/html,*/*;q=0.8"})
 
     assert page.headers["content-type"].startswith("text/plain")
     assert "info store.writing watcher=landing_files write_id=w1" in page.text

@@ -20,8 +20,7 @@ from store.processes import audit, tokens
 from store.processes.tokens import CreatedToken
 from tests.databases import on_both
 from tests.effort import PATIENCE
-from tests.service.api.application import Api, adapted
-from watcher.serving.api import create_app
+from tests.service.api.application import Api, adapted, without_pages
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.sign_in.recent_tokens import MOST_FAILURES
 from watcher.serving.api.sign_in.same_site import Site
@@ -34,8 +33,8 @@ ASSETS: Final = "/api/v2/assets"
 
 @cache
 def pages(context: Any) -> FastAPI:
-    """The application with a route to sign in and one to sign out."""
-    app = create_app(context)
+    """The application without our pages, with a route to sign in and one to sign out that read a bare token."""
+    app = without_pages(context)
 
     @app.post("/sign-in", status_code=204)
     async def sign_in(request: Request, context: Context, response: Response) -> None:

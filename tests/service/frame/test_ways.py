@@ -12,7 +12,7 @@ import pytest
 
 from tests.effort import PATIENCE
 
-pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.feature("edge", "folder", "rest", "rows")]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.feature("folder", "rest", "rows")]
 
 ROOT = Path(__file__).parents[3]
 NOT_YET = {

@@ -34,7 +34,7 @@ async def asset_id(database: Database) -> int:
 
 async def loaded(database: Database, name: str = "rows") -> LoadedPosition:
     async with database.statements() as connection:
-        position = await positions.claim(connection, name, "t1", TABLES)
+        position = await positions.claim(connection, name, "t1", database.dialect)
     assert position is not None
     return position
 

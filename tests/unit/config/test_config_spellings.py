@@ -19,6 +19,7 @@ from triggers.changes.options import ChangesOptions
 from triggers.changes.trigger import PostgresChanges
 from watcher.configuration.sources import hosted
 from watcher.configuration.vocabulary import SPELLINGS, TRIGGERS, vocabulary
+from watcher.triggerer.clients import ImportedTrigger
 
 OLD, NEW = "trigger: postgres.new_rows, mode: log", "trigger: postgres.changes"
 NEVER_WRITTEN = "trigger: postgres.changes, mode: log"
@@ -50,7 +51,7 @@ def test_all_spellings_are_the_same_watcher(read: Any, written: str) -> None:
     assert not changes(one, other)
     watcher = other.watchers["orders_log"]
     assert (watcher.trigger, watcher.options) == ("postgres.changes", ChangesOptions(table="public.orders"))
-    assert hosted(other, {"orders": 1})["orders_log"].trigger is PostgresChanges
+    assert hosted(other, {"orders": 1})["orders_log"].trigger == ImportedTrigger(PostgresChanges)
 
 
 def test_a_warning_names_the_preferred_one(read: Any) -> None:

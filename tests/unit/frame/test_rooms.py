@@ -79,8 +79,8 @@ def test_the_picture_of_the_rooms_agrees_with_the_declared_needs() -> None:
     [
         ("store/runs/queues.py", "kernel"),
         ("watcher/app.py", "root"),
-        ("watcher/features/__init__.py", "root"),
-        ("store/features/__init__.py", "root"),
+        ("watcher/features/__init__.py", "kernel"),
+        ("store/features/__init__.py", "kernel"),
         ("watcher/features/replay/routes/replays.py", "replay"),
         ("store/features/replay/replays.py", "replay"),
         ("config/features/partitions/checks.py", "partitions"),

@@ -15,14 +15,14 @@ import pytest
 from tests.contract.submitters import ended, log_of
 from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
-from tests.unit.submit.plain import spark_submit
+from tests.unit.submit.plain import workspace
 from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.features.warm.driver import WarmDriver, reap_left_behind
+from watcher.features.warm.submitter import WarmSparkSubmit
 from watcher.host.logs import event_logs
 from watcher.submit.base import Submission, WarmConditions, WarmRequest
 from watcher.submit.local.processes import signal_tagged
-from watcher.submit.spark_submit import SparkSubmit
 
 NewTry = Callable[..., Submission]
 
@@ -38,12 +38,12 @@ def new_try(new_try: NewTry, tmp_path: Path) -> NewTry:
 
 
 @pytest.fixture
-def submitter(tmp_path: Path) -> SparkSubmit:
-    return spark_submit(tmp_path / "home")
+def submitter(tmp_path: Path) -> WarmSparkSubmit:
+    return WarmSparkSubmit(workspace(tmp_path / "home"))
 
 
 @asynccontextmanager
-async def waiting(submitter: SparkSubmit, submission: Submission, **conditions: Any) -> AsyncIterator[None]:
+async def waiting(submitter: WarmSparkSubmit, submission: Submission, **conditions: Any) -> AsyncIterator[None]:
     """Keep a driver that waits for such tries, and is replaced when it is gone."""
     request = WarmRequest(
         dag_id=submission.key.instance.dag_id, count=1, application=submission.application, connections={}
@@ -57,7 +57,7 @@ async def waiting(submitter: SparkSubmit, submission: Submission, **conditions: 
         tasks.cancel_scope.cancel()
 
 
-async def ready(submitter: SparkSubmit) -> None:
+async def ready(submitter: WarmSparkSubmit) -> None:
     with anyio.fail_after(PATIENCE):
         while not submitter.warm.states["ready"]:
             await anyio.sleep(0.02)
@@ -74,7 +74,7 @@ def lives(tag: str) -> bool:
 
 
 async def test_a_try_is_handed_over_and_its_driver_replaced(
-    submitter: SparkSubmit, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
+    submitter: WarmSparkSubmit, new_try: NewTry, switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submission = new_try("call(sys.argv[1], 'main')")
     async with waiting(submitter, submission):
@@ -91,7 +91,7 @@ async def test_a_try_is_handed_over_and_its_driver_replaced(
     assert list((tmp_path / "home" / "logs" / "warm").iterdir()) == []
 
 
-async def test_no_driver_is_started_while_a_run_is_being_started(submitter: SparkSubmit, new_try: NewTry) -> None:
+async def test_no_driver_is_started_while_a_run_is_being_started(submitter: WarmSparkSubmit, new_try: NewTry) -> None:
     may_start = [True]
     submission = new_try("")
     async with waiting(submitter, submission, may_start=lambda: may_start[0]):
@@ -106,7 +106,7 @@ async def test_no_driver_is_started_while_a_run_is_being_started(submitter: Spar
 
 
 async def test_a_try_whose_driver_is_dead_starts_cold_as_the_same_try(
-    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+    submitter: WarmSparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     submission, may_start = new_try("open('starts', 'a').write('x')"), [True]
     async with waiting(submitter, submission, may_start=lambda: may_start[0]):
@@ -121,7 +121,7 @@ async def test_a_try_whose_driver_is_dead_starts_cold_as_the_same_try(
 
 
 async def test_a_driver_is_not_used_after_one_of_its_files_has_changed(
-    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+    submitter: WarmSparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     module = tmp_path / "module.py"
     module.write_text("WHAT = 1\n")
@@ -138,7 +138,7 @@ async def test_a_driver_is_not_used_after_one_of_its_files_has_changed(
 
 
 async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
-    submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
+    submitter: WarmSparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     running = [0]
     large, other = new_try(""), new_try("")

@@ -1,4 +1,4 @@
-"""Who knows of problems: each feature reads its own from the database, and a process knows of itself."""
+"""The sources of problems: each feature reads its own from the database, and a process knows of itself."""
 
 from __future__ import annotations
 

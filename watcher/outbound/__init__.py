@@ -1,1 +1,0 @@
-"""What is sent to other systems: the outbox, the neighbouring Airflow, alerts."""
