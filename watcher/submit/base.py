@@ -238,6 +238,14 @@ class Submitter(ABC):
         """Yield each key of a job's `spark` section that its drivers could not honour, and a sentence. Pure."""
         return ()
 
+    @classmethod
+    def lacks_here(cls, environment: Mapping[str, str]) -> str | None:  # noqa: ARG003
+        """Return what drivers with this environment would lack on this machine, with the remedy; None: nothing that is quickly seen.
+
+        For `watcher check` without --connect. It may read files, and starts nothing.
+        """
+        return None
+
     async def run(self) -> None:  # noqa: B027
         """Work in the background of a daemon until cancelled, such as by watching a cluster, or return."""
 
