@@ -11,10 +11,12 @@ from typing import Final, Literal, TypeAlias
 
 CONTRACT: Final = 1
 """The number of this contract. A feature with another number is not loaded, and `watcher check` says so."""
-Path: TypeAlias = str
-"""A dotted path to an attribute of a module: `package.module.attribute`."""
 OPEN: Final = frozenset({"settings", "upgrade", "start_check", "services", "routes", "commands", "checks"})
 """The hooks that a feature of another distribution may use. The others are the daemon's own for now, and are refused by name."""
+Path: TypeAlias = str
+"""A dotted path to an attribute of a module: `package.module.attribute`."""
+Hook: TypeAlias = Path | None
+Words: TypeAlias = Mapping[str, Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,7 @@ class FeatureService:
     """Something that runs in a process for as long as it lives: started after the kernel's own services, stopped before them."""
 
     name: str
-    build: Path
-    """[`watcher.configuration.services.ServiceBuilder`] Makes it; called once, before anything runs."""
+    build: Path  # [watcher.configuration.services.ServiceBuilder] makes it; called once, before anything runs
     scope: Literal["process", "triggerer", "scheduler"] = "process"
     """Which processes run it: all, or those with this role. Only the leader's service writes through its transactions."""
 
@@ -39,63 +40,39 @@ class Spelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """Something of the product that can be left out. Each member but `name` and `needs` is a hook of the kernel."""
+    """Something of the product that can be left out. The members after `needs` are the hooks of the kernel."""
 
     name: str
     contract: int = CONTRACT
-    needs: frozenset[str] = frozenset()
-    """The names of the features that its modules import."""
+    needs: frozenset[str] = frozenset()  # the names of the features that its modules import
 
-    triggers: Mapping[str, Path] = field(default_factory=dict)
-    """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
-    spellings: Mapping[str, Spelled] = field(default_factory=dict)
-    """Other ways to write its triggers, by the word that is written."""
-    connections: Mapping[str, Path] = field(default_factory=dict)
-    submitters: Mapping[str, Path] = field(default_factory=dict)
-    refines: Mapping[str, Path] = field(default_factory=dict)
-    """[subclass of another feature's submitter] What takes that one's place, by its word."""
-    settings: Path | None = None
-    """[`config.models.settings.SettingsPart`] Keys of the `settings` section."""
+    triggers: Words = field(default_factory=dict)  # [triggers.base.BaseEventTrigger] by the word of the YAML
+    spellings: Mapping[str, Spelled] = field(default_factory=dict)  # other ways to write triggers, by the word written
+    connections: Words = field(default_factory=dict)  # [triggers.base.BaseConnection] by the word of the YAML
+    submitters: Words = field(default_factory=dict)  # [watcher.submit.base.Submitter] by the word of the YAML
+    refines: Words = field(default_factory=dict)  # [a subclass] takes the place of another feature's submitter
+    settings: Hook = None  # [config.models.settings.SettingsPart] keys of the `settings` section
 
-    tables: Path | None = None
-    """[`Sequence[Table]`] Its tables, each with its life cycle."""
-    upgrade: Path | None = None
-    """[`store.database.feature_tables.UpgradeTables`] Brings its tables `x_<name>_…` to `tables_version`, under the upgrade's lock."""
+    tables: Hook = None  # [Sequence[Table]] its tables in the migrations, each with its life cycle
+    upgrade: Hook = None  # [store.database.feature_tables.UpgradeTables] brings its `x_<name>_…` to `tables_version`
     tables_version: int = 0
-    keeps_events: Path | None = None
-    """[`Select`] The ids of events that the clean-up must leave, found by an index if one of them is asked for."""
-    applies: Path | None = None
-    """[`store.catalog.catalog_sync.Applies`] What it writes in the transaction that applies a configuration."""
-    declares: Path | None = None
-    """[`watcher.configuration.declarations.Declares`] The same, made of the configuration that is applied."""
-    chores: Path | None = None
-    """[`Sequence[store.processes.cleanup.Chore]`] What the clean-up does for it, some of it at a time."""
-    after_events: Path | None = None
-    """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
+    keeps_events: Hook = None  # [Select] the ids of events that the clean-up must leave, found by an index
+    applies: Hook = None  # [store.catalog.catalog_sync.Applies] what it writes where a configuration is applied
+    declares: Hook = None  # [watcher.configuration.declarations.Declares] the same, made of that configuration
+    chores: Hook = None  # [Sequence[store.processes.cleanup.Chore]] what the clean-up does for it, some at a time
+    after_events: Hook = None  # [store.detection.interest.AfterEvents] what it writes where its events are stored
 
-    isolation: Path | None = None
-    """[`watcher.configuration.foreign_classes.OpenProcesses`] Makes processes for classes of third parties. One feature may."""
-    count_cleaned: Path | None = None
-    """[`watcher.triggerer.control.CountCleaned`] Counts items that it took out of a source, and that a rewind does not bring back."""
-    step: Path | None = None
-    """[`watcher.scheduling.planning.base.JobStep`] What comes before a job's queue is looked at."""
-    planners: Mapping[str, Path] = field(default_factory=dict)
-    """[`watcher.scheduling.planning.base.Planner`] by the word of `batch.mode`."""
+    isolation: Hook = None  # [watcher.configuration.foreign_classes.OpenProcesses] processes for classes of others
+    count_cleaned: Hook = None  # [watcher.triggerer.control.CountCleaned] items taken out of a source for good
+    step: Hook = None  # [watcher.scheduling.planning.base.JobStep] what comes before a job's queue is looked at
+    planners: Words = field(default_factory=dict)  # [watcher.scheduling.planning.base.Planner] by `batch.mode`
 
-    start_check: Path | None = None
-    """[`watcher.configuration.services.StartCheck`] What must hold before the process does anything."""
+    start_check: Hook = None  # [watcher.configuration.services.StartCheck] what must hold before anything is done
     services: tuple[FeatureService, ...] = ()
-    routes: Path | None = None
-    """[`Sequence[APIRouter]`] Routes of the REST API, each with its role."""
-    pages: Path | None = None
-    """[`Callable[[FastAPI], None]`] Adds web pages to the application."""
-    commands: Mapping[str, Path] = field(default_factory=dict)
-    """[`typer.Typer`] by the first word of the command."""
-    more_commands: Mapping[str, Path] = field(default_factory=dict)
-    """[`typer.Typer`] Commands for a group of a feature that it needs, by that group's word."""
-    checks: Path | None = None
-    """[`watcher.configuration.findings.Checks`] What it adds to `watcher check --connect`."""
-    metrics: Path | None = None
-    """[`watcher.host.metrics_snapshot.MetricsOf`] What it reads when Prometheus asks."""
-    problems: Path | None = None
-    """[`watcher.scheduling.problems.sources.ProblemsOf`] What it adds to the list of what is wrong."""
+    routes: Hook = None  # [Sequence[APIRouter]] routes of the REST API, each with its role
+    pages: Hook = None  # [Callable[[FastAPI], None]] adds web pages to the application
+    commands: Words = field(default_factory=dict)  # [typer.Typer] by the first word of the command
+    more_commands: Words = field(default_factory=dict)  # [typer.Typer] for a group of a feature that it needs
+    checks: Hook = None  # [watcher.configuration.findings.Checks] what it adds to `watcher check --connect`
+    metrics: Hook = None  # [watcher.host.metrics_snapshot.MetricsOf] what it reads when Prometheus asks
+    problems: Hook = None  # [watcher.scheduling.problems.sources.ProblemsOf] its part of what is wrong
