@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from watcher.features.pages import addresses, static_files
@@ -63,9 +65,16 @@ def add_pages(app: FastAPI) -> None:
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))
-    for route in app.router.routes:
-        if isinstance(route, APIRoute) and route.path in _PAGES:
-            route.app = LogLinks(route.app, route.path)
+    app.router.routes[:] = [_with_links(route) for route in app.router.routes]
+
+
+def _with_links(route: BaseRoute) -> BaseRoute:
+    """Return the route, or one that redirects browsers. Routes are shared by all applications, and none is changed."""
+    if not isinstance(route, APIRoute) or route.path not in _PAGES:
+        return route
+    linked = copy(route)
+    linked.app = LogLinks(route.app, route.path)
+    return linked
 
 
 def _for_people(handler: Any) -> Handler:
