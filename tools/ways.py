@@ -48,8 +48,8 @@ from rooms import KERNEL, PACKAGES, ROOT, SHARED, room_of  # noqa: E402  only no
 
 from watcher import app  # noqa: E402
 from watcher.cli.commands import load_configuration  # noqa: E402
+from watcher.configuration.foreign_classes import ForeignProcesses, open_processes  # noqa: E402
 from watcher.features.demo.servers import free_port, running_postgres  # noqa: E402
-from watcher.features.isolation.fork_server import ForkServer  # noqa: E402
 
 PRODUCT: Final = tuple(f"{REPOSITORY}/{package}/" for package in PACKAGES)
 SETTLE: Final = 3.0
@@ -290,12 +290,12 @@ def prepare(folder: Path, *, port: int, source: str) -> Path:
     return configuration
 
 
-async def count(folder: Path, source: str, fork_server: ForkServer) -> list[Counted]:
+async def count(folder: Path, source: str, processes: ForeignProcesses) -> list[Counted]:
     """Run the daemon, and count every way in it."""
     async with connected(source) as connection:
         await connection.execute(TABLE)
     port = free_port()
-    configuration = load_configuration(prepare(folder, port=port, source=source), fork_server=fork_server)
+    configuration = load_configuration(prepare(folder, port=port, source=source), processes=processes)
     options = app.RunOptions(upgrade=True, apply=True, cancel_jobs=True)
     recorder, counted = Recorder(), list[Counted]()
     recorder.install()
@@ -303,7 +303,7 @@ async def count(folder: Path, source: str, fork_server: ForkServer) -> list[Coun
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(app.run, configuration, options, fork_server)
+        tasks.start_soon(app.run, configuration, options, processes)
         driver = Driver(folder=folder, source=source, client=client)
         await driver.ready()
         await anyio.sleep(SETTLE)
@@ -331,9 +331,9 @@ def counted_ways() -> list[Counted]:
         (Path(folder) / "log").open("w") as log,
         contextlib.redirect_stderr(log),
         running_postgres() as source,
-        ForkServer() as fork_server,
+        open_processes() as processes,
     ):
-        return anyio.run(count, Path(folder), source, fork_server)
+        return anyio.run(count, Path(folder), source, processes)
 
 
 def report(counted: Sequence[Counted], *, names: bool) -> Iterator[str]:

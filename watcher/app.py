@@ -22,22 +22,17 @@ from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.catalog.catalog_sync import Declared
-from store.features.clean_source import cleanings
 from store.processes.triggerers import ProcessInfo
 from watcher import assembly
 from watcher.configuration.declarations import declared, jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
+from watcher.configuration.foreign_classes import DESCRIBED_WITHIN, ForeignProcesses, load_with_plugins
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.services import ServiceBuilder, ServiceContext, StartCheck, contained
 from watcher.configuration.sources import hosted, kept
-from watcher.configuration.vocabulary import Descriptions
+from watcher.configuration.vocabulary import Descriptions, ForeignClasses
 from watcher.errors import ServiceEnded
 from watcher.feature import Path
-from watcher.features.clean_source.service import build_cleaning
-from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
-from watcher.features.isolation.fork_server import ForkServer
-from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
@@ -77,14 +72,14 @@ class RunOptions:
     cancel_jobs: bool = False
 
 
-async def run(configuration: Configuration, options: RunOptions, fork_server: ForkServer) -> None:
-    """Serve until SIGTERM or SIGINT. `fork_server` was there before anything here holds locks or sockets or has threads.
+async def run(configuration: Configuration, options: RunOptions, processes: ForeignProcesses) -> None:
+    """Serve until SIGTERM or SIGINT. `processes` was opened before anything here holds locks or sockets or has threads.
 
     Raises `StartRefused`, a lock's error, what the database refuses, or `ServiceEnded` when a part ended by itself.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means something once there is something to reload
     async with AsyncExitStack() as stack:
-        daemon = await _build(stack, configuration, options, fork_server)
+        daemon = await _build(stack, configuration, options, processes)
         try:
             await daemon.serve()
         except BaseExceptionGroup as group:
@@ -94,7 +89,7 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 
 
 async def _build(
-    stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
+    stack: AsyncExitStack, configuration: Configuration, options: RunOptions, processes: ForeignProcesses
 ) -> DaemonRooms:
     settings, features = configuration.settings, installed(configuration.settings.features)
     routers_of(features)  # refuses a route that anybody may call, before anything is there
@@ -123,8 +118,19 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server, features, declare)
+    classes = stack.enter_context(processes.classes(DESCRIBED_WITHIN))
+    await _hide(classes, configuration)
+    daemon = DaemonRooms(
+        host, configuration, options, backend, start, listening_socket, processes, classes, features, declare
+    )
     return daemon
+
+
+async def _hide(classes: ForeignClasses | None, configuration: Configuration) -> None:
+    """Hide the configuration's secrets from classes of third parties, which are looked for where it says."""
+    if classes is not None:
+        plugins, hidden = configuration.settings.plugins_dir, configuration.environment
+        await anyio.to_thread.run_sync(classes.prepare, plugins, hidden)
 
 
 def _built(path: Path, context: ServiceContext) -> Service:
@@ -142,7 +148,8 @@ class DaemonRooms:
     backend: BaseStoreBackend
     start: StartedWith
     listening_socket: socket.socket
-    fork_server: ForkServer
+    processes: ForeignProcesses
+    classes: ForeignClasses | None
     features: Installed
     declare: Callable[[Configuration], Declared]
 
@@ -170,8 +177,6 @@ class DaemonRooms:
         self._services = self._services_of_features()
         host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
         self._reloader = self._make_reloader()
-        self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
-        self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
         self._stopping = anyio.Event()
         self._clients: Clients | None = None
         self._serving: Serving | None = None
@@ -186,9 +191,9 @@ class DaemonRooms:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
         host, settings = self.host, self.host.settings
         signing_keys = await try_tokens.publish_keys(host.database, self._secrets, host.process)
-        with self._inquirer, host.watchdog.watching() as signals:
+        with host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
-                isolation = own_processes(self.configuration, self.fork_server, tasks)
+                isolation = self.processes.isolation(self.configuration, tasks)
                 clients = self._clients = Clients(self.configuration.connections, tasks, isolation, self.start.instance)
                 await self._start_service(tasks, "exchange of hints", host.hints.relay.run)
                 await self._start_service(tasks, "end of frozen sessions", keep_unfrozen, host.database)
@@ -197,7 +202,7 @@ class DaemonRooms:
                     entries=self._entries,
                     secrets=self._secrets,
                     signing_keys=signing_keys,
-                    descriptions=Descriptions(AskedClasses(self._inquirer)),
+                    descriptions=Descriptions(self.classes),
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
@@ -250,7 +255,6 @@ class DaemonRooms:
                 on_watermark=self._on_watermark,
             )
             await self._start_service(workers, "triggerer", self._triggerer.run)
-            await self._start_service(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
         for name, run in self._services.items():
             await self._start_service(workers, name, run)
 
@@ -263,6 +267,7 @@ class DaemonRooms:
             features=used,
             planners=self._planners,
             hooks=self._hooks,
+            hosted=lambda: self._hosted,
         )
         scopes = {"process", *self.options.roles}
         services: dict[str, Service] = {}
@@ -302,7 +307,7 @@ class DaemonRooms:
             clients=clients,
             tables=assembly.tables(self.features.features),
             on_watermark=self._on_watermark,
-            count_cleaned=cleanings.removed_since,
+            count_cleaned=assembly.count_cleaned(self.features.features),
         )
         return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
@@ -350,7 +355,7 @@ class DaemonRooms:
     ) -> None:
         """Give every room the new configuration. What has not changed stays the same object, so its users notice nothing."""
         host = self.host
-        await anyio.to_thread.run_sync(self._inquirer.prepare, host.settings.plugins_dir, new.environment)
+        await _hide(self.classes, new)
         self.configuration, self._submissions = new, submissions
         self._hosted = kept(self._hosted, hosted(new, asset_ids), changed.watchers.changed)
         host.metrics.expect_runs(new.jobs)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # commands that only open the database read the list, too
     from store.detection.interest import EventHooks
     from store.processes.cleanup import Chore, KeptEvents
     from watcher.configuration.declarations import Declares
+    from watcher.triggerer.control import CountCleaned
 
 
 def tables(features: Sequence[Feature]) -> Sequence[Table]:
@@ -56,6 +57,12 @@ def declarations(features: Sequence[Feature]) -> Mapping[str, Declares]:
 
 def _always(applies: Applies) -> Declares:
     return lambda _configuration: applies
+
+
+def count_cleaned(features: Sequence[Feature]) -> CountCleaned | None:
+    """Return what counts files that were moved or deleted; None: no feature does that."""
+    counts: list[CountCleaned] = [resolve(each.count_cleaned) for each in features if each.count_cleaned]
+    return counts[0] if counts else None
 
 
 def kept_events(features: Sequence[Feature]) -> KeptEvents:

@@ -73,6 +73,10 @@ class Feature:
     after_events: Path | None = None
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 
+    isolation: Path | None = None
+    """[`watcher.configuration.foreign_classes.OpenProcesses`] Makes processes for classes of third parties. One feature may."""
+    count_cleaned: Path | None = None
+    """[`watcher.triggerer.control.CountCleaned`] Counts items that it took out of a source, and that a rewind does not bring back."""
     step: Path | None = None
     """[`watcher.scheduling.planning.base.JobStep`] What comes before a job's queue is looked at."""
     planners: Mapping[str, Path] = field(default_factory=dict)
@@ -87,6 +91,8 @@ class Feature:
     """[`Callable[[FastAPI], None]`] Adds web pages to the application."""
     commands: Mapping[str, Path] = field(default_factory=dict)
     """[`typer.Typer`] by the first word of the command."""
+    more_commands: Mapping[str, Path] = field(default_factory=dict)
+    """[`typer.Typer`] Commands for a group of a feature that it needs, by that group's word."""
     checks: Path | None = None
     """[`watcher.configuration.findings.Checks`] What it adds to `watcher check --connect`."""
     metrics: Path | None = None

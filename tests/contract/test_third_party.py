@@ -31,13 +31,13 @@ from store.processes.triggerers import ProcessInfo
 from tests.contract.sources import PLUGINS, NoticeBoard
 from tests.features import DECLARATIONS
 from watcher.configuration.declarations import declared, jobs_to_start
+from watcher.configuration.foreign_classes import open_isolation
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.features.isolation.asked_classes import AskedClasses
 from watcher.features.isolation.fork_server import ForkServer
 from watcher.features.isolation.inquiries import Inquirer
-from watcher.features.isolation.opening import open_isolation
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted, open_trigger
 from watcher.triggerer.committing import Committer

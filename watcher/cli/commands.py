@@ -25,7 +25,7 @@ from watcher.host.machine import account, url_here
 if TYPE_CHECKING:
     from config.models import Configuration
     from config.models.settings import Settings
-    from watcher.features.isolation.fork_server import ForkServer
+    from watcher.configuration.foreign_classes import ForeignProcesses
 
 ConfigOption = Annotated[
     Path,
@@ -56,15 +56,16 @@ def load_settings(path: Path) -> Settings:
     return load_settings(path, os.environ, known_settings)
 
 
-def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
+def load_configuration(
+    path: Path, *, with_files: bool = False, processes: ForeignProcesses | None = None
+) -> Configuration:
     """Read and check the configuration, and with `with_files` that the jobs' applications exist.
 
-    `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Raises
-    `ConfigurationInvalid`.
+    `processes` makes those that check the keys of plug-ins; None opens some when there are any. Raises `ConfigurationInvalid`.
     """
-    from watcher.features.isolation.asked_classes import load_with_plugins  # noqa: PLC0415  see watcher.cli
+    from watcher.configuration.foreign_classes import load_with_plugins  # noqa: PLC0415  see watcher.cli
 
-    return load_with_plugins(path, with_files=with_files, fork_server=fork_server)
+    return load_with_plugins(path, with_files=with_files, processes=processes)
 
 
 def group(name: str, about: str) -> typer.Typer:

@@ -1,4 +1,4 @@
-"""`watcher run`, `check`, `schema` and `reload`, which begin with a configuration, and `demo`, which brings its own."""
+"""`watcher check` and `reload`, which read the configuration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import anyio
 import typer
@@ -18,67 +17,22 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
-from watcher.cli.output import JsonOption, Show
+from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
-from watcher.host.machine import program
 from watcher.installed import Installed, installed
 
 if TYPE_CHECKING:
     from config.models import Configuration
 
 _UNPROCESSABLE = 422
-ROLES = ("triggerer", "scheduler", "api")
 SECTIONS = ("assets", "watchers", "connections", "aliases", "jobs")
 PROCESSES: Columns = {
     **fields(host="host", pid="pid"),
     "roles": Column(lambda process: ", ".join(process["roles"])),
     "runs it": Column(lambda process: "yes" if process["is_current"] else "no"),
 }
-top, daemon = typer.Typer(), typer.Typer()
-
-
-@daemon.command()
-def run(
-    config: ConfigOption = DEFAULT_CONFIG,
-    roles: Annotated[str, typer.Option(help="What this process does, separated by commas.")] = ",".join(ROLES),
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Bring the database's schema to this program's first.")
-    ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Apply this configuration, although a process that lives runs another one.")
-    ] = False,
-    cancel_jobs: Annotated[
-        bool, typer.Option("--cancel-jobs", help="Stop the Spark jobs together with the daemon.")
-    ] = False,
-) -> None:
-    """Run the daemon until SIGTERM or Ctrl-C."""
-    chosen = frozenset(role.strip() for role in roles.split(","))
-    if unknown := chosen - set(ROLES):
-        raise CommandFailed(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", ExitCode.USAGE)
-    from watcher.features.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
-
-    with ForkServer() as fork_server:
-        configuration = load_configuration(config, fork_server=fork_server)
-        from watcher import app  # noqa: PLC0415
-
-        options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
-        uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-        anyio.run(app.run, configuration, options, fork_server, backend_options=uvloop)
-
-
-@daemon.command()
-def demo(
-    as_json: JsonOption = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Stay up afterwards, until Ctrl-C.")] = False,
-    database: Annotated[
-        Literal["sqlite", "postgresql"], typer.Option(help="Where the daemon keeps its metadata.")
-    ] = "postgresql",
-) -> None:
-    """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
-    from watcher.features.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
-
-    raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
+top = typer.Typer()
 
 
 _EARLIER: Final = {
@@ -155,13 +109,13 @@ def check(
     _check_features(features)
     _check_store(show, configuration)
     if not connect:
-        warnings = [*configuration.warnings, *_lacking_java(configuration), *_needing_restart(configuration)]
+        warnings = [*configuration.warnings, *_lacking_here(configuration), *_needing_restart(configuration)]
         lines = [*map(str, warnings), _summary(configuration)]
         show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
     from watcher.configuration.findings import of_another  # noqa: PLC0415
+    from watcher.configuration.foreign_classes import open_isolation  # noqa: PLC0415
     from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
-    from watcher.features.isolation.opening import open_isolation  # noqa: PLC0415
 
     used = features.configured(configuration.settings)
     others = used.of_others.resolved("checks")
@@ -172,20 +126,16 @@ def check(
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def _lacking_java(configuration: Configuration) -> list[Problem]:
-    """Return what spark-submit lacks on this machine, once for all jobs. The daemon may run on another machine."""
-    from watcher.submit.base import SubmitError  # noqa: PLC0415  see watcher.cli
-    from watcher.submit.spark.runtime import java_home  # noqa: PLC0415
+def _lacking_here(configuration: Configuration) -> list[Problem]:
+    """Return what submitters lack on this machine, each once for all jobs. The daemon may run on another machine."""
+    from watcher.configuration.vocabulary import submitter_class  # noqa: PLC0415  see watcher.cli
 
     problems: dict[str, Problem] = {}
     for name, job in configuration.jobs.items():
-        if job.spark.submitter == "spark-submit":
-            env = {key: value.get_secret_value() for key, value in job.spark.env.items()}
-            try:
-                java_home({**os.environ, **env})
-            except SubmitError as error:
-                file, path = str(configuration.file), f"jobs.{name}.spark"
-                problems.setdefault(str(error), Problem(file=file, line=None, path=path, message=str(error)))
+        env = {key: value.get_secret_value() for key, value in job.spark.env.items()}
+        if fault := submitter_class(job.spark.submitter).lacks_here({**os.environ, **env}):
+            file, path = str(configuration.file), f"jobs.{name}.spark"
+            problems.setdefault(fault, Problem(file=file, line=None, path=path, message=fault))
     return list(problems.values())
 
 
@@ -225,14 +175,6 @@ def _check_store(show: Show, configuration: Configuration) -> None:
         if show.problem([{"level": "error", "path": "settings.store.backend", "message": str(error)}]):
             raise typer.Exit(ExitCode.USAGE) from None
         raise CommandFailed(str(error), ExitCode.USAGE) from None
-
-
-@daemon.command()
-def schema() -> None:
-    """Print the JSON Schema of the configuration. Editors complete from it."""
-    from config.features.publishing import WRITTEN_SCHEMA  # noqa: PLC0415  see watcher.cli
-
-    typer.echo(WRITTEN_SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 
 def _problem(problem: Problem, level: str) -> dict[str, Any]:

@@ -12,16 +12,13 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
-from store.features.clean_source import cleanings
 from watcher import assembly
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
 from watcher.configuration.declarations import planners
+from watcher.configuration.foreign_classes import DESCRIBED_WITHIN, open_isolation, open_processes
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
-from watcher.features.isolation.asked_classes import AskedClasses
-from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.features.isolation.opening import open_isolation
 from watcher.host import logs
 from watcher.host.home import make_home
 from watcher.host.machine import account
@@ -48,10 +45,11 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     settings = configuration.settings
     directory = logs_directory(settings)
     make_home(settings.home)
-    with Inquirer(patience=DESCRIBED_WITHIN) as inquirer:
-        inquirer.prepare(settings.plugins_dir, configuration.environment)
+    with open_processes() as processes, processes.classes(DESCRIBED_WITHIN) as classes:
+        if classes is not None:
+            classes.prepare(settings.plugins_dir, configuration.environment)
         async with opened_database(settings) as database, open_sources(configuration, open_isolation) as clients:
-            context = await _context(configuration, database, clients, Descriptions(AskedClasses(inquirer)))
+            context = await _context(configuration, database, clients, Descriptions(classes))
             transport = httpx.ASGITransport(create_app(context, context.features), raise_app_exceptions=False)
             with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
                 async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
@@ -70,7 +68,7 @@ async def _context(
         clients=clients,
         tables=assembly.tables(features.features),
         poll_timeout=settings.triggerer.poll_timeout,
-        count_cleaned=cleanings.removed_since,
+        count_cleaned=assembly.count_cleaned(features.features),
     )
     return ApiContext(
         database=database,

@@ -10,7 +10,7 @@ import typer
 from watcher.cli.failures import EXIT_CODES, Commands, ExitCode
 from watcher.errors import FeatureUnusable
 from watcher.feature import Path
-from watcher.installed import installed, resolve
+from watcher.installed import Installed, installed, resolve
 
 ORDER: Final = (
     *("run", "demo", "schema", "init", "reload", "check", "pause", "resume", "logs", "poll", "rewind", "status"),
@@ -50,12 +50,21 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     try:
         paths = commands(words)
         chosen = [paths[words[0]]] if words and words[0] in paths else paths.values()
-        for path in dict.fromkeys(chosen):
-            app.add_typer(_group(path))
+        for path, *more in dict.fromkeys(chosen):
+            app.add_typer(_extended(_group(path), [_group(each) for each in more]))
     except FeatureUnusable as error:
         typer.echo(str(error), err=True)
         raise SystemExit(ExitCode.USAGE) from None
     return app
+
+
+def _extended(group: typer.Typer, more: Sequence[typer.Typer]) -> typer.Typer:
+    """Return the group with the commands of others. None of them changes: they are imported once, for all programs."""
+    if not more:
+        return group
+    extended = typer.Typer(name=group.info.name, help=group.info.help, cls=group.info.cls, no_args_is_help=True)
+    extended.registered_commands = [command for each in (group, *more) for command in each.registered_commands]
+    return extended
 
 
 def _group(path: Path) -> typer.Typer:
@@ -63,22 +72,32 @@ def _group(path: Path) -> typer.Typer:
     try:
         group: typer.Typer = resolve(path)
     except Exception as error:
-        if path in installed().words("commands").values():
+        if any(path in paths for paths in _paths(installed()).values()):
             raise
         raise FeatureUnusable(f"`{path}` cannot be imported ({error}); correct the feature that names it") from error
     return group
 
 
-def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
+def commands(words: Sequence[str] = ()) -> Mapping[str, Sequence[Path]]:
     """Return all commands by their first word, those of the features that come with the daemon among them.
+
+    The first path of a word is the group's or the command's, others add commands to the group.
 
     Those of another distribution's features are there if `words` begin with something else: the configuration that `words` or
     the environment name is read for them.
     """
-    paths = installed().words("commands")
+    paths = _paths(installed())
     if words and not words[0].startswith("-") and words[0] not in paths:
-        paths = installed(_named_features(words)).words("commands")
+        paths = _paths(installed(_named_features(words)))
     return {word: paths[word] for word in (*filter(paths.__contains__, ORDER), *sorted(paths.keys() - {*ORDER}))}
+
+
+def _paths(features: Installed) -> Mapping[str, Sequence[Path]]:
+    more = [each.more_commands for each in features.features]
+    return {
+        word: (path, *(extension[word] for extension in more if word in extension))
+        for word, path in features.words("commands").items()
+    }
 
 
 def _named_features(words: Sequence[str]) -> tuple[str, ...]:

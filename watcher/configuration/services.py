@@ -18,6 +18,7 @@ from watcher.host.health import Health
 from watcher.host.room import Host
 from watcher.installed import Installed
 from watcher.scheduling.planning.base import Planners
+from watcher.triggerer.clients import Hosted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class ServiceContext:
     """What features do in the transactions of events, for services that append some."""
     planners: Planners
     """The planners of jobs, which the scheduler has, too."""
+    hosted: Callable[[], Mapping[str, Hosted]]
+    """Returns the configured watchers as they are at the moment."""
 
 
 ServiceBuilder: TypeAlias = Callable[[ServiceContext], Service]

@@ -21,8 +21,8 @@ from watcher.triggerer.clients import (
 )
 from watcher.triggerer.limits import BatchLimits
 
-OpenIsolation: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[Isolation]]
-"""Opens what runs triggers in processes of their own, as this configuration wants it."""
+OpenIsolation: TypeAlias = Callable[[Configuration], AbstractAsyncContextManager[Isolation | None]]
+"""Opens what runs triggers in processes of their own, as this configuration wants it; None: there is nothing that does."""
 
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:

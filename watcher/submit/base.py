@@ -190,7 +190,11 @@ class WarmConditions:
 
 
 class WarmDrivers(Protocol):
-    """Drivers that a submitter starts ahead of the tries that use them. Its own `submit` hands tries to them."""
+    """Drivers that a submitter starts ahead of the tries that use them."""
+
+    @property
+    def waiting(self) -> Mapping[str, object]:
+        """The drivers that no try has yet, by their tags."""
 
     @property
     def states(self) -> Mapping[str, int]:
@@ -198,6 +202,9 @@ class WarmDrivers(Protocol):
 
     def adopt(self, requests: Sequence[WarmRequest]) -> None:
         """Keep drivers for these jobs, in the configuration's order, from now on; end those of other jobs."""
+
+    async def hand_over(self, submission: Submission) -> Handle | None:
+        """Return a driver that waited for the try and has it now. None: there is room to `submit` the try instead."""
 
     async def run(self, conditions: WarmConditions, *, task_status: TaskStatus[None]) -> None:
         """Start, replace and end drivers until cancelled; afterwards none is waiting.
@@ -230,6 +237,14 @@ class Submitter(ABC):
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:  # noqa: ARG003
         """Yield each key of a job's `spark` section that its drivers could not honour, and a sentence. Pure."""
         return ()
+
+    @classmethod
+    def lacks_here(cls, environment: Mapping[str, str]) -> str | None:  # noqa: ARG003
+        """Return what drivers with this environment would lack on this machine, with the remedy; None: nothing that is quickly seen.
+
+        For `watcher check` without --connect. It may read files, and starts nothing.
+        """
+        return None
 
     async def run(self) -> None:  # noqa: B027
         """Work in the background of a daemon until cancelled, such as by watching a cluster, or return."""
@@ -276,3 +291,10 @@ class Submitter(ABC):
     async def check(self, application: SparkApplication) -> Sequence[Finding]:  # noqa: ARG002
         """Return what a run of the application would lack here, without starting it. For `watcher check --connect`."""
         return ()
+
+
+async def start(submitter: Submitter, submission: Submission) -> Handle:
+    """Hand the try to a driver that waits for it, or submit it if there is none. Raises as `Submitter.submit` does."""
+    warm = submitter.warm
+    handle = await warm.hand_over(submission) if warm is not None and warm.waiting else None
+    return await submitter.submit(submission) if handle is None else handle

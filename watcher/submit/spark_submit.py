@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from watcher.submit.spark import command
 from watcher.submit.spark.class_archive import archive_folder, find_archive
 from watcher.submit.spark.command import ClassArchive
 from watcher.submit.spark.packages import packages_finding
-from watcher.submit.spark.runtime import JAVA_REMEDY, Runtime, find_runtime, java_fault, linked_spark
+from watcher.submit.spark.runtime import JAVA_REMEDY, Runtime, find_runtime, java_fault, java_home, linked_spark
 from watcher.submit.spark.ui import ask_spark_ui
 from watcher.submit.spark.yarn import MARK, end_applications_left, resource_managers
 
@@ -104,6 +104,14 @@ class SparkSubmit(ShimSubmitter):
             whole = with_properties(application, "spark")
             if finding := packages_finding(whole, runtime, self.workspace.environment):
                 yield finding
+
+    @classmethod
+    def lacks_here(cls, environment: Mapping[str, str]) -> str | None:
+        try:
+            java_home(environment)
+        except SubmitError as error:
+            return str(error)
+        return None
 
     def runtime(self, application: SparkApplication) -> Runtime:
         """Find the interpreter, Spark and Java that the job gets. Blocking. Raises `SubmitError` if one is missing."""

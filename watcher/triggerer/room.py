@@ -93,7 +93,7 @@ def build_control(
     clients: Clients,
     tables: Sequence[Table],
     on_watermark: Callable[[int, str], None],
-    count_cleaned: CountCleaned,
+    count_cleaned: CountCleaned | None,
 ) -> Control:
     """Build what moves the positions of the watchers `hosted`, in all `tables`. `on_watermark`: as of `build_triggerer`."""
     return Control(

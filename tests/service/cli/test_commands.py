@@ -38,7 +38,7 @@ from tests.effort import PATIENCE
 from tests.features import DECLARATIONS
 from tests.service.api.application import make_context
 from watcher import app as daemon
-from watcher.cli import configuration as commands_of_configuration
+from watcher.cli import run as command_of_daemon
 from watcher.cli.app import app
 from watcher.cli.database import opened_database
 from watcher.configuration.declarations import declared
@@ -580,7 +580,7 @@ def test_commands_to_a_daemon_import_little_of_the_program(configuration: Path, 
 
 
 def test_the_roles_are_those_of_the_daemon() -> None:
-    assert set(commands_of_configuration.ROLES) == daemon.ROLES
+    assert set(command_of_daemon.ROLES) == daemon.ROLES
 
 
 def edit(configuration: Path, settings: str) -> None:

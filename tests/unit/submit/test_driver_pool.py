@@ -21,7 +21,7 @@ from tests.unit.submit.warm import starts_warm
 from watcher.features.warm.driver import WarmDriver, reap_left_behind
 from watcher.features.warm.submitter import WarmSparkSubmit
 from watcher.host.logs import event_logs
-from watcher.submit.base import Submission, WarmConditions, WarmRequest
+from watcher.submit.base import Submission, WarmConditions, WarmRequest, start
 from watcher.submit.local.processes import signal_tagged
 
 NewTry = Callable[..., Submission]
@@ -78,7 +78,7 @@ async def test_a_try_is_handed_over_and_its_driver_replaced(
 ) -> None:
     submission = new_try("call(sys.argv[1], 'main')")
     async with waiting(submitter, submission):
-        handle = await submitter.submit(submission)
+        handle = await start(submitter, submission)
         assert handle["start"] == "warm"
         main = await anyio.to_thread.run_sync(switchboard.next_caller)
         await ready(submitter)
@@ -96,7 +96,7 @@ async def test_no_driver_is_started_while_a_run_is_being_started(submitter: Warm
     submission = new_try("")
     async with waiting(submitter, submission, may_start=lambda: may_start[0]):
         may_start[0] = False
-        handle = await submitter.submit(submission)
+        handle = await start(submitter, submission)
         assert (await ended(submitter, handle)).exit_code == 0
         submitter.warm.wakeup.set()
         await anyio.wait_all_tasks_blocked()
@@ -113,7 +113,7 @@ async def test_a_try_whose_driver_is_dead_starts_cold_as_the_same_try(
         may_start[0] = False  # else one that follows it may be quicker than the try
         [folder] = (tmp_path / "home" / "warm").iterdir()
         assert signal_tagged(f"warm-{folder.name}", SIGKILL)
-        handle = await submitter.submit(submission)
+        handle = await start(submitter, submission)
         assert "start" not in handle
         assert (await ended(submitter, handle)).exit_code == 0
         assert (submitter.folder(submission.key).path / "work" / "starts").read_text() == "x"
@@ -129,7 +129,7 @@ async def test_a_driver_is_not_used_after_one_of_its_files_has_changed(
     async with waiting(submitter, submission):
         [old] = (tmp_path / "home" / "warm").iterdir()
         module.write_text("WHAT = 22\n")
-        handle = await submitter.submit(submission)
+        handle = await start(submitter, submission)
         assert "start" not in handle
         assert not old.exists()
         assert (await ended(submitter, handle)).exit_code == 0
@@ -147,7 +147,7 @@ async def test_a_run_that_needs_memory_takes_it_from_waiting_drivers(
         instance = other.key.instance
         elsewhere = type(instance)(dag_id="other", run_id=instance.run_id, task_id=instance.task_id)
         key = type(other.key)(instance=elsewhere, task_instance_id=other.key.task_instance_id, try_number=1)
-        handle = await submitter.submit(type(other)(key=key, tag=other.tag, application=other.application, context={}))
+        handle = await start(submitter, type(other)(key=key, tag=other.tag, application=other.application, context={}))
         assert not list((tmp_path / "home" / "warm").iterdir()), "it is gone before the run starts"
         assert (await ended(submitter, handle)).exit_code == 0
 
@@ -167,7 +167,7 @@ async def test_waiting_drivers_end_with_their_daemon_and_running_ones_do_not(
 ) -> None:
     submitter = starts_warm(tmp_path / "home")
     submission = new_try("call(sys.argv[1], 'main')")
-    handle = await submitter.submit(submission)
+    handle = await start(submitter, submission)
     main = await anyio.to_thread.run_sync(switchboard.next_caller)
     driver = submitter.ready_driver(new_try(""))
     others = keep_event_logs(driver)

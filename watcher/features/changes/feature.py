@@ -12,5 +12,6 @@ FEATURE = Feature(
             key="mode", value="log", trigger="triggers.changes.trigger.PostgresChanges"
         ),
     },
+    more_commands={"pg": "watcher.features.changes.commands.pg"},
     checks="watcher.features.changes.left_slots.check",
 )

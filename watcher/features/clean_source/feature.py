@@ -1,6 +1,6 @@
 """Files that every job has loaded are moved or deleted."""
 
-from watcher.feature import Feature
+from watcher.feature import Feature, FeatureService
 
 FEATURE = Feature(
     name="clean_source",
@@ -8,4 +8,6 @@ FEATURE = Feature(
     tables="store.features.clean_source.tables.TABLES",
     declares="watcher.features.clean_source.declaration.declare",
     after_events="store.features.clean_source.recording.after_events",
+    count_cleaned="store.features.clean_source.cleanings.removed_since",
+    services=(FeatureService(name="cleaning", build="watcher.features.clean_source.service.build", scope="triggerer"),),
 )

@@ -27,13 +27,14 @@ from triggers.base import Finding
 from triggers.cleaning import Cleans
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.retries import backoff
+from watcher.configuration.services import ServiceContext
 from watcher.features.clean_source.decision import held_up
 from watcher.features.clean_source.event_files import EventFilesCleaner, NotEligible, WatcherToClean
 from watcher.features.clean_source.reasons import finding_of
+from watcher.host.containment import Service
 from watcher.host.health import Health
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
-from watcher.host.room import Host
 from watcher.triggerer.clients import Hosted
 
 LOOK_EVERY: Final = 5.0
@@ -164,12 +165,14 @@ class SourceCleaning:
             )
 
 
-def build_cleaning(host: Host, hosted: Callable[[], Mapping[str, Hosted]]) -> SourceCleaning:
-    """Build what moves or deletes the files that all jobs have loaded. `hosted` returns the configured watchers."""
-    return SourceCleaning(
+def build(context: ServiceContext) -> Service:
+    """Build what moves or deletes the files that all jobs have loaded."""
+    host = context.host
+    cleaning = SourceCleaning(
         database=host.database,
         owner=host.process.id,
         health=host.health,
         metrics=host.metrics,
-        hosted=hosted,
+        hosted=context.hosted,
     )
+    return cleaning.run

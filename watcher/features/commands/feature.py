@@ -5,7 +5,7 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="commands",
     commands={
-        **dict.fromkeys(("run", "demo", "schema"), "watcher.cli.configuration.daemon"),
+        "run": "watcher.cli.run.top",
         **dict.fromkeys(("reload", "check"), "watcher.cli.configuration.top"),
         **dict.fromkeys(("pause", "resume", "logs", "poll", "rewind"), "watcher.cli.watchers.top"),
         "status": "watcher.cli.status.top",
@@ -17,8 +17,6 @@ FEATURE = Feature(
         "store": "watcher.cli.store.store",
         "db": "watcher.cli.administration.db",
         "token": "watcher.cli.tokens.token",
-        "spark": "watcher.cli.administration.spark",
         "state-store": "watcher.cli.administration.state_store",
-        "pg": "watcher.cli.administration.pg",
     },
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -13,13 +12,9 @@ from typing import Any, cast
 from pydantic import BaseModel, Field, model_serializer
 
 from config.errors import KeyPath, UnknownClass
-from config.models import Configuration
-from config.reading.loader import load
 from config.vocabulary import Checked, TriggerKind
 from triggers.base import BaseConnection, Facts, JsonObject, JsonValue
-from watcher.configuration.vocabulary import vocabulary
 from watcher.features.isolation.classes import scope
-from watcher.features.isolation.fork_server import ForkServer
 from watcher.features.isolation.inquiries import Inquirer
 from watcher.features.isolation.wire import Frame
 from watcher.host.plugins import NotRevealed, plugin_class
@@ -153,12 +148,3 @@ def _facts(answer: Frame) -> Facts:
         moves_cleaned=answer["moves_cleaned"],
         has_slot=answer["has_slot"],
     )
-
-
-def load_with_plugins(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
-    """Load a configuration with the environment of this process. See `load`, and `load_configuration` of the commands.
-
-    `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Blocks.
-    """
-    with Inquirer(fork_server) as inquirer:
-        return load(path, vocabulary(AskedClasses(inquirer)), os.environ, with_files=with_files)

@@ -2,4 +2,4 @@
 
 from watcher.feature import Feature
 
-FEATURE = Feature(name="isolation")
+FEATURE = Feature(name="isolation", isolation="watcher.features.isolation.opening.open_processes")

@@ -24,8 +24,6 @@ from watcher.host.plugins import not_imported
 from watcher.triggerer.limits import BatchLimits
 
 PATIENCE: Final = 60.0
-DESCRIBED_WITHIN: Final = 5.0
-"""Seconds that a plug-in gets to describe a watermark."""
 _GRACE: Final = 2.0
 _MEMORY_MB: Final = 1024
 _LIMIT: Final = 16_000_000

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from watcher.features.pages import addresses, static_files
@@ -32,11 +33,12 @@ from watcher.features.pages.rendering import error_page
 Handler = Callable[[Request, Any], Awaitable[Response]]
 _FOR_PROGRAMS: Final = ("/api/", "/execution/")
 _NOT_AUTHENTICATED: Final = 401
-_PAGES: Final = (
-    (re.compile("/api/v2/watchers/([^/]+)/logs"), r"watchers/\1/log"),
-    (re.compile("/api/v2/dags/([^/]+)/dagRuns/([^/]+)/taskInstances/([^/]+)/logs/([^/]+)"), r"runs/\1/\2/log/\3/\4"),
-    (re.compile("/api/v2/audit"), "audit"),
-)
+_PAGES: Final = {
+    "/api/v2/watchers/{name}/logs": r"watchers/\1/log",
+    "/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}": r"runs/\1/\2/log/\3/\4",
+    "/api/v2/audit": "audit",
+}
+"""The page that shows what a route of the API answers."""
 _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 
 
@@ -61,7 +63,9 @@ def add_pages(app: FastAPI) -> None:
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))
-    app.add_middleware(LogLinks)
+    for route in app.router.routes:
+        if isinstance(route, APIRoute) and route.path in _PAGES:
+            route.app = LogLinks(route.app, route.path)
 
 
 def _for_people(handler: Any) -> Handler:
@@ -81,23 +85,22 @@ def _for_people(handler: Any) -> Handler:
 
 
 class LogLinks:
-    """Middleware that redirects browsers from a `log_url`, an address of the API, to the page with the same lines."""
+    """Redirects browsers from a `log_url`, an address of the API, to the page with the same lines."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, answer: ASGIApp, path: str) -> None:
+        self._answer = answer
+        self._path = re.compile(re.sub(r"\{\w+\}", "([^/]+)", path))
+        self._page = _PAGES[path]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        page = _page_of_write(Request(scope)) if scope["type"] == "http" and scope["method"] == "GET" else None
-        answer = self._app if page is None else RedirectResponse(page, 303)
+        page = self._page_of_write(Request(scope))
+        answer = self._answer if page is None else RedirectResponse(page, 303)
         await answer(scope, receive, send)
 
-
-def _page_of_write(request: Request) -> str | None:
-    """Return the page of a `log_url`, or None for other requests. The encoding of its parts is kept."""
-    query = request.url.query
-    if not addresses.is_for_people(request) or not _OF_A_WRITE.search(query):
-        return None
-    for pattern, page in _PAGES:
-        if match := pattern.fullmatch(addresses.raw_path(request)):
-            return f"{addresses.root(request)}{match.expand(page)}?{query}#{addresses.LINE}"
-    return None
+    def _page_of_write(self, request: Request) -> str | None:
+        """Return the page of a `log_url`, or None for other requests. The encoding of its parts is kept."""
+        query = request.url.query
+        if not addresses.is_for_people(request) or not _OF_A_WRITE.search(query):
+            return None
+        match = self._path.fullmatch(addresses.raw_path(request))
+        return f"{addresses.root(request)}{match.expand(self._page)}?{query}#{addresses.LINE}" if match else None

@@ -2,4 +2,4 @@
 
 from watcher.feature import Feature
 
-FEATURE = Feature(name="publishing")
+FEATURE = Feature(name="publishing", commands={"schema": "watcher.features.publishing.commands.top"})

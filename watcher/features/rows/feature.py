@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="rows",
     triggers={"postgres.new_rows": "triggers.postgres.new_rows.NewRows"},
     connections={"postgres": "triggers.postgres.connection.PostgresConnection"},
+    commands={"pg": "watcher.features.rows.commands.pg"},
 )

@@ -5,4 +5,5 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="spark_submit",
     submitters={"spark-submit": "watcher.submit.spark_submit.SparkSubmit"},
+    commands={"spark": "watcher.features.spark_submit.commands.spark"},
 )

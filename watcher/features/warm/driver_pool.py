@@ -21,7 +21,16 @@ from watcher.features.warm import shim as warm_shim
 from watcher.features.warm.driver import SAMPLE_FOLDER, WarmDriver, fingerprint, reap_left_behind
 from watcher.features.warm.pool_plan import DriverMemory, PoolPlan, WaitingDriver, WarmJob, choose, plan_pool
 from watcher.host.loops import Wakeup, keep_going
-from watcher.submit.base import Needs, SparkApplication, Submission, SubmitError, WarmConditions, WarmRequest, Workspace
+from watcher.submit.base import (
+    Handle,
+    Needs,
+    SparkApplication,
+    Submission,
+    SubmitError,
+    WarmConditions,
+    WarmRequest,
+    Workspace,
+)
 from watcher.submit.failure_reasons import explain_log
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.local.folder import TryFolder
@@ -48,6 +57,8 @@ class DriverCommands(Protocol):
 
     def needs(self, application: SparkApplication) -> Needs: ...
 
+    def handle(self, key: TryKey, tag: str) -> Handle: ...
+
     def waiting_command(self, submission: Submission, folder: TryFolder, tag: str) -> Command:
         """Return what to run for a driver that waits for such a try. Blocking. Raises `SubmitError`."""
 
@@ -63,7 +74,7 @@ class DriverPool:
     _: KW_ONLY
     _requests: Sequence[WarmRequest] = ()
     _jobs: Sequence[WarmJob] = ()
-    _waiting: dict[str, tuple[WaitingDriver, WarmDriver]] = field(default_factory=dict)
+    waiting: dict[str, tuple[WaitingDriver, WarmDriver]] = field(default_factory=dict)
     _watches: dict[str, anyio.CancelScope] = field(default_factory=dict)
     _in_transit_mb: dict[str, int] = field(default_factory=dict)
     """Memory of drivers that neither wait nor have a try: they are being started, handed over or ended."""
@@ -79,7 +90,7 @@ class DriverPool:
 
     @property
     def states(self) -> Mapping[str, int]:
-        counts = Counter("ready" if driver.is_ready else "starting" for driver, _ in self._waiting.values())
+        counts = Counter("ready" if driver.is_ready else "starting" for driver, _ in self.waiting.values())
         return {state: counts[state] for state in ("starting", "ready")}
 
     def adopt(self, requests: Sequence[WarmRequest]) -> None:
@@ -103,10 +114,9 @@ class DriverPool:
         finally:
             self._tasks = None
             with anyio.CancelScope(shield=True):
-                await self._end(list(self._waiting))
+                await self._end(list(self.waiting))
 
-    async def hand_over(self, submission: Submission) -> bool:
-        """Return whether the try is started, by a driver that waited for it. If not, there is room to start it cold."""
+    async def hand_over(self, submission: Submission) -> Handle | None:
         while (chosen := choose(self._drivers(), submission.key.instance.dag_id)) is not None:
             driver = self._take(chosen.tag)
             is_taken = False
@@ -122,11 +132,11 @@ class DriverPool:
                         await self._await_end(chosen.tag, driver)
             if is_taken:
                 log.info("warm.handed_over", driver=chosen.tag)
-                return True
+                return self.submitter.handle(submission.key, submission.tag)
             log.info("warm.refused", driver=chosen.tag)
         if self._conditions is not None:
             await self._end(self._plan(self._conditions).end)
-        return False
+        return None
 
     def _hand_over(self, chosen: WaitingDriver, driver: WarmDriver, submission: Submission) -> bool:
         try:
@@ -168,7 +178,7 @@ class DriverPool:
         return plan_pool(self._jobs, self._drivers(), memory, failing=failing)
 
     def _drivers(self) -> list[WaitingDriver]:
-        return [driver for driver, _ in self._waiting.values()]
+        return [driver for driver, _ in self.waiting.values()]
 
     def _job_keys(self) -> list[WarmJob]:
         jobs = []
@@ -192,12 +202,12 @@ class DriverPool:
             order = await run_sync(self.submitter.waiting_command, _sample(request), folder, driver.tag)
             with anyio.CancelScope(shield=True):
                 await run_sync(driver.start, order)
-            self._waiting[driver.tag] = (waiting, driver)
+            self.waiting[driver.tag] = (waiting, driver)
         except (OSError, subprocess.SubprocessError, SubmitError) as error:
             self._note_failure(waiting, str(error))
         finally:
             self._in_transit_mb.pop(driver.tag, None)
-        if self._tasks is not None and driver.tag in self._waiting:
+        if self._tasks is not None and driver.tag in self.waiting:
             self._tasks.start_soon(self._watch, driver)
         self.wakeup.set()
 
@@ -206,12 +216,12 @@ class DriverPool:
         with anyio.CancelScope() as self._watches[driver.tag]:
             while True:
                 await anyio.wait_readable(driver.control)
-                waiting, _ = self._waiting[driver.tag]
+                waiting, _ = self.waiting[driver.tag]
                 if not self._is_ready(driver):
                     reason = explain_log(await run_sync(lambda: end_of(driver.log).text))
                     self._note_failure(waiting, "it logged nothing" if reason is None else reason.sentence)
                     break
-                self._waiting[driver.tag] = (replace(waiting, is_ready=True), driver)
+                self.waiting[driver.tag] = (replace(waiting, is_ready=True), driver)
                 self._failures.pop(waiting.key, None)
                 log.info("warm.ready", driver=driver.tag, dag_id=waiting.dag_id)
                 self.wakeup.set()
@@ -236,14 +246,14 @@ class DriverPool:
 
     def _take(self, tag: str) -> WarmDriver:
         """Remove the driver from those that wait. Its memory counts until it is gone, or has a try."""
-        waiting, driver = self._waiting.pop(tag)
+        waiting, driver = self.waiting.pop(tag)
         if (watch := self._watches.pop(tag, None)) is not None:
             watch.cancel()
         self._in_transit_mb[tag] = waiting.memory_mb
         return driver
 
     async def _end(self, tags: Sequence[str]) -> None:
-        taken = {tag: self._take(tag) for tag in tags if tag in self._waiting}
+        taken = {tag: self._take(tag) for tag in tags if tag in self.waiting}
         async with anyio.create_task_group() as tasks:
             for tag, driver in taken.items():
                 tasks.start_soon(self._await_end, tag, driver)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from watcher.features.warm.driver import WARM_PROGRAM
 from watcher.features.warm.driver_pool import DriverPool
-from watcher.submit.base import Handle, SparkApplication, Submission, Workspace
+from watcher.submit.base import SparkApplication, Submission, Workspace
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark_submit import SparkSubmit, check_files
@@ -24,11 +24,6 @@ class WarmSparkSubmit(SparkSubmit):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         self.warm = DriverPool(self)
-
-    async def submit(self, submission: Submission) -> Handle:
-        if await self.warm.hand_over(submission):
-            return self.handle(submission.key, submission.tag)
-        return await super().submit(submission)
 
     def waiting_command(self, submission: Submission, folder: TryFolder, tag: str) -> Command:
         """Return what to run for a driver that waits for such a try; folder and tag are the driver's. Blocking.

@@ -22,7 +22,7 @@ from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.arguments import with_rendered_arguments
 from watcher.scheduling.tries.submissions import Submissions
 from watcher.scheduling.tries.try_end import LOST, record_end
-from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter
+from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter, start
 
 CHECK_EVERY: Final = timedelta(seconds=5)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
@@ -127,7 +127,7 @@ class FollowedTry:
         self._starts_until = anyio.current_time() + LONGEST_START
         submission = await submissions.with_changing_secrets(submissions.submission(self.open_try, token))
         submission = await with_rendered_arguments(submission, database)
-        handle = await self._submitter.submit(submission)
+        handle = await start(self._submitter, submission)
         self._began = anyio.current_time()
         self._shown = ""  # nothing is shown of a try that was just submitted
         await self._store_handle(database, handle)
