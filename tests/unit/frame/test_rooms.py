@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from fnmatch import fnmatchcase
 from functools import cache
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import rooms
+
+from watcher.features import BUILT_IN
 
 ROOT = Path(__file__).parents[3]
 
@@ -72,6 +75,12 @@ def test_tests_name_features_that_there_are() -> None:
 def test_the_picture_of_the_rooms_agrees_with_the_declared_needs() -> None:
     picture = (ROOT / rooms.PICTURE).read_text(encoding="utf-8")
     assert picture == rooms.drawn(product().needs), "draw it anew: tools/rooms.py --write"
+
+
+def test_the_page_of_the_architecture_has_a_row_for_each_feature() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = page.partition("| feature | holds |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*BUILT_IN]
 
 
 @pytest.mark.parametrize(

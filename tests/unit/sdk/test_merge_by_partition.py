@@ -17,13 +17,11 @@ from tests.unit.sdk.test_merge_plans import Target
 from triggers.changes.codec import DecodedChange
 from triggers.changes.events import bytes_of, events_of
 from triggers.changes.keyed_changes import KeyedChange, parts_in_order, targets_of_change
+from triggers.changes.options import ChangesOptions
 from triggers.partition_keys import KeyedItems
-from triggers.postgres.options import NewRowsOptions
 
-BY_KEY = NewRowsOptions.model_validate({"table": "public.t", "mode": "log", "partition": {"k": "a"}})
-BY_ASSET = NewRowsOptions.model_validate(
-    {"table": "public.t", "mode": "log", "assets": {"column": "a", "of_y": "y", "of_x": "x"}}
-)
+BY_KEY = ChangesOptions.model_validate({"table": "public.t", "partition": {"k": "a"}})
+BY_ASSET = ChangesOptions.model_validate({"table": "public.t", "assets": {"column": "a", "of_y": "y", "of_x": "x"}})
 Row = dict[str, Any]
 
 
@@ -33,7 +31,7 @@ class PartitionedSource:
 
     random: Random
     sends_old: bool
-    options: NewRowsOptions = BY_KEY
+    options: ChangesOptions = BY_KEY
     rows: dict[int, Row] = field(default_factory=dict)
     changes: list[KeyedChange] = field(default_factory=list)
 
@@ -90,7 +88,7 @@ def sent(events: Sequence[Row]) -> TriggeringAssetEvents:
     return TriggeringAssetEvents(by_asset)
 
 
-def source_of(seed: int, *, sends_old: bool, options: NewRowsOptions = BY_KEY) -> PartitionedSource:
+def source_of(seed: int, *, sends_old: bool, options: ChangesOptions = BY_KEY) -> PartitionedSource:
     source = PartitionedSource(Random(seed), sends_old, options)
     while len(source.changes) < 14:
         source.do()
@@ -114,7 +112,7 @@ class MergedByRuns(Target):
 
 
 @pytest.mark.parametrize("options", [BY_KEY, BY_ASSET], ids=["keys", "assets"])
-def test_one_run_of_all_events_gives_exactly_the_table(options: NewRowsOptions) -> None:
+def test_one_run_of_all_events_gives_exactly_the_table(options: ChangesOptions) -> None:
     for seed in range(800):
         for sends_old in (True, False):
             source, target = source_of(seed, sends_old=sends_old, options=options), MergedByRuns()
@@ -126,7 +124,7 @@ def test_one_run_of_all_events_gives_exactly_the_table(options: NewRowsOptions) 
 
 
 @pytest.mark.parametrize("options", [BY_KEY, BY_ASSET], ids=["keys", "assets"])
-def test_a_run_for_each_key_or_asset_gives_exactly_the_table_in_any_order(options: NewRowsOptions) -> None:
+def test_a_run_for_each_key_or_asset_gives_exactly_the_table_in_any_order(options: ChangesOptions) -> None:
     """With the whole row before each change nothing is refused."""
     for seed in range(800):
         source = source_of(seed, sends_old=True, options=options)
