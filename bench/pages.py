@@ -27,7 +27,7 @@ from store.database import Database, migrations, sqlite_url
 from store.keys import JobDefinition
 from tests.service.api.application import make_context
 from watcher.features.demo.servers import running_postgres
-from watcher.features.pages import create_app
+from watcher.serving.api.app import create_app
 
 WATCHERS: Final = 1000
 JOBS: Final = 10
