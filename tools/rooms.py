@@ -87,6 +87,7 @@ ELSEWHERE: Final = (
     ("watcher/serving/api/parameters.py", KERNEL),
     ("watcher/serving/api/writes.py", KERNEL),
     ("watcher/serving/api/*", "rest"),
+    ("watcher/cli/administration.py", KERNEL),
     ("watcher/cli/api_client.py", KERNEL),
     ("watcher/cli/commands.py", KERNEL),
     ("watcher/cli/connections.py", KERNEL),
