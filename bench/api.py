@@ -28,7 +28,7 @@ from store_writes import cpu, written
 from store.database import Database, migrations, schema, sqlite_url
 from store.processes import tokens
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port, running_postgres
+from watcher.shared.servers import free_port, running_postgres
 
 CLIENTS = (1, 8, 32)
 CONFIGURATION = """

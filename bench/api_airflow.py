@@ -22,7 +22,7 @@ from api import CONFIGURATION, Measured, running
 
 from store.database import Database, migrations
 from store.processes import tokens
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

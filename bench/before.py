@@ -21,7 +21,7 @@ POLLS = """
 import sys
 sys.path[:0] = ["bench", "."]
 import anyio, postgres, s3_listing, s3_poll, structlog
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
 postgres.FULL_POLLS = 1
 rows, objects = map(int, sys.argv[1:])

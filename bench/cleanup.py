@@ -21,9 +21,9 @@ from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
 from watcher import assembly
-from watcher.features.demo.servers import running_postgres
 from watcher.installed import installed
 from watcher.operations.cleanup import Cleaner, CleanupLimits
+from watcher.shared.servers import running_postgres
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"
 OLD = "'2020-01-01 00:00:00'"

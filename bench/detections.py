@@ -28,7 +28,7 @@ from store.detection.positions import NewPosition
 from store.keys import Batching, JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 
 ROUNDS = 10
 COMMITS = 40

@@ -29,7 +29,7 @@ from store.detection.sketches import microseconds, sketch_of
 from store.features.explain import item_sketches
 from store.features.explain.item_search import ItemName, NamingEvents, events_naming
 from tests.service.store.words import apply, declared
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 AT_ONCE: Final = 10_000

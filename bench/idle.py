@@ -27,7 +27,7 @@ from s3_in_memory import serve
 from s3_poll import other_process
 from triggerer import HERE, Daemon, cpu_seconds, daemon_of, family, megabytes, new_database, postmaster_of
 
-from watcher.features.demo.servers import free_port, running_postgres
+from watcher.shared.servers import free_port, running_postgres
 
 TABLE = (
     "CREATE TABLE {name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text,"

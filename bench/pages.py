@@ -26,8 +26,8 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.database import Database, migrations, sqlite_url
 from store.keys import JobDefinition
 from tests.service.api.application import make_context
-from watcher.features.demo.servers import running_postgres
 from watcher.serving.api.app import create_app
+from watcher.shared.servers import running_postgres
 
 WATCHERS: Final = 1000
 JOBS: Final = 10

@@ -25,7 +25,7 @@ from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.server.notifications import install
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 
 SIZES = [10_000, 1_000_000]
 LARGE = 10_000_000

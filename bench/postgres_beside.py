@@ -22,7 +22,7 @@ from statistics import median
 
 import psycopg
 
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 
 HERE = Path(__file__).parents[1]
 ROWS, NEW, IDLE_POLLS, FULL_POLLS = 100_000, 1_000, 25, 5

@@ -34,10 +34,10 @@ from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
-from watcher.features.demo.servers import running_postgres
 from watcher.features.reconcile.engine import Reconciler
 from watcher.features.reconcile.evidence import RetentionPeriods
 from watcher.features.reconcile.result import Reconciled, ReconcileProgress, ReconcileRange
+from watcher.shared.servers import running_postgres
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 
 PLANTED = {"missing": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}

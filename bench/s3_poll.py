@@ -34,7 +34,7 @@ from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 from watcher.features.demo.counting import PAGE, get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import ACCESS_KEY, REGION, SECRET_KEY, free_port, running_s3
+from watcher.shared.servers import ACCESS_KEY, REGION, SECRET_KEY, free_port, running_s3
 
 FILES = 100
 CONFIGURATION = Template("""\

@@ -51,12 +51,12 @@ from store.features.replay.selections import ReplayRange
 from store.keys import Batching, CronSchedule, JobDefinition
 from store.runs import runs
 from watcher.configuration.declarations import planners, steps
-from watcher.features.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits
 from watcher.scheduling.tries.run_starter import RunStarter
 from watcher.scheduling.tries.submissions import JobToStart, Submissions
+from watcher.shared.servers import free_port, running_postgres
 from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 

@@ -28,7 +28,7 @@ import httpx
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 from watcher.submit.base import SparkApplication, Submission, Workspace
 from watcher.submit.spark.class_archive import archive_folder, make_archive
 from watcher.submit.spark.runtime import find_runtime, spark_home_of

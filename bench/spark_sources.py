@@ -265,7 +265,7 @@ def main() -> None:
     sys.path.insert(0, str(SDK))
     from pyspark.sql import SparkSession
 
-    from watcher.features.demo.servers import running_postgres
+    from watcher.shared.servers import running_postgres
     from watcher.submit.spark.command import SMALL
 
     files = file_server(options.megabytes * (1 << 20) // options.files, options.latency / 1000)

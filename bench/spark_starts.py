@@ -23,7 +23,7 @@ import asyncpg
 import httpx
 
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port, running_postgres
+from watcher.shared.servers import free_port, running_postgres
 from watcher.submit.local.processes import TAG_VARIABLE
 
 BARS = {"warm": 1.5, "hinted": 0.7}

@@ -29,8 +29,8 @@ from store.database import Database, migrations, schema, sqlite_url
 from store.keys import TaskInstanceId, TryRef
 from store.metastore import MetastoreStoreBackend
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port, running_postgres
 from watcher.serving import try_tokens
+from watcher.shared.servers import free_port, running_postgres
 
 CLIENTS = (1, 16)
 SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  used only here

@@ -32,7 +32,7 @@ import anyio.abc
 import asyncpg
 import httpx
 
-from watcher.features.demo.servers import free_port, running_postgres
+from watcher.shared.servers import free_port, running_postgres
 
 HERE = Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")

@@ -15,7 +15,7 @@ from alembic import command
 from sqlalchemy import text
 
 from store.database import Database, migrations, sqlite_url
-from watcher.features.demo.servers import running_postgres
+from watcher.shared.servers import running_postgres
 
 NUMBERS = {
     "postgresql": "generate_series(1, :events) AS n",

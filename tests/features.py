@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from watcher import assembly
-from watcher.installed import installed
+from watcher.installed import installed, resolve
 
 FEATURES: Final = installed().features
 HOOKS: Final = assembly.event_hooks(FEATURES)
+APPLIED: Final = {each.name: resolve(each.applies) for each in FEATURES if each.applies}
 DECLARATIONS: Final = assembly.declarations(FEATURES)
 KEPT_EVENTS: Final = assembly.kept_events(FEATURES)
 TABLES: Final = assembly.tables(FEATURES)

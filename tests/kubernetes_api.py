@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 VERSION = "1.34.4"
 ADMIN = "admin-token"

@@ -21,7 +21,7 @@ from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, Program, programs, running, running_api
 from tests.kubernetes_images import PAUSE, PYTHON, write_driver_image, write_pause_image
 from tests.network_link import NetworkLink, network_link
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 _CNI = Path("/usr/lib/cni")
 _ADDRESSES = Path("/var/lib/cni/networks/test")

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.kubernetes_api import DNS, GATEWAY, KubernetesApi, programs, running
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 
 @contextlib.contextmanager

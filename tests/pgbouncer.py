@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from tests.servers import PostgresServer
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
 MISSING = "PgBouncer is not installed here"

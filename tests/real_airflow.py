@@ -23,7 +23,7 @@ import pytest
 from tests import loopback
 from tests.effort import PATIENCE
 from tests.servers import PostgresServer
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 PYTHON = os.environ.get("AIRFLOW_PYTHON", "")
 needs_airflow = pytest.mark.skipif(

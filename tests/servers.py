@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
-from watcher.features.demo import servers
+from watcher.shared import servers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,20 +34,16 @@ from rooms import NOT_YET, Product, module_of, room_of  # noqa: E402  only now i
 
 LOCAL: Final = frozenset({"spark_submit"})
 """The features that stay with the kernel alone."""
-WHOLE: Final = ("tests/unit/docs/*", "tests/unit/frame/*", "tests/upgrade/*")
+WHOLE: Final = ("tests/unit/docs/*", "tests/unit/frame/*", "tests/upgrade/*", "tests/service/store/test_sql_pages.py")
 """Tests that hold the whole product to its pages, lists and releases."""
 READERS: Final = ("tests/", "bench/", "examples/")
 """Where Python files go with what they import."""
 KERNEL_SUITE: Final = (
-    "tests/unit",
-    "tests/contract",
-    "tests/service/store",
-    "tests/service/scheduler",
-    "tests/service/dispatcher",
-    "tests/service/triggerer",
-    "tests/service/frame",
+    *(f"tests/unit/{room}" for room in ("api", "cli", "config", "dispatcher", "edge", "isolation", "logs")),
+    *(f"tests/unit/{room}" for room in ("scheduler", "store", "submit", "triggerer", "triggers")),
+    *(f"tests/service/{room}" for room in ("store", "scheduler", "dispatcher", "triggerer", "frame")),
 )
-"""The tests of the kernel: what remains there without the features."""
+"""The folders that test the kernel: what remains of them without the features. What jobs import is tested in tests/unit/sdk."""
 ROUND: Final = "not (spark or slow or browser or airflow or maven or container or go or kubernetes)"
 
 
@@ -158,15 +154,26 @@ def _module_of_reader(file: str) -> str:
 
 
 def _imported(file: str, tree: ast.Module) -> Iterator[str]:
-    """Every dotted path that a file's imports could name: of a test all, of other files those outside functions."""
+    """Every dotted path that a file's imports could name: of a test all, of other files those outside functions.
+
+    What a test with the marker `feature` imports counts no more than the test itself, which is left out by its marker.
+    """
     is_test = file.rpartition("/")[2].startswith("test_")
-    for node in ast.walk(tree) if is_test else _at_load(tree):
+    for node in _beside_marked(tree) if is_test else _at_load(tree):
         match node:
             case ast.Import(names=names):
                 yield from (each.name for each in names)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 yield module
                 yield from (f"{module}.{each.name}" for each in names)
+
+
+def _beside_marked(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        marks = getattr(child, "decorator_list", ())
+        if not any(ast.unparse(mark).startswith("pytest.mark.feature(") for mark in marks):
+            yield child
+            yield from _beside_marked(child)
 
 
 def _at_load(node: ast.AST) -> Iterator[ast.AST]:

@@ -49,7 +49,7 @@ from rooms import KERNEL, PACKAGES, ROOT, SHARED, room_of  # noqa: E402  only no
 from watcher import app  # noqa: E402
 from watcher.cli.commands import load_configuration  # noqa: E402
 from watcher.configuration.foreign_classes import ForeignProcesses, open_processes  # noqa: E402
-from watcher.features.demo.servers import free_port, running_postgres  # noqa: E402
+from watcher.shared.servers import free_port, running_postgres  # noqa: E402
 
 PRODUCT: Final = tuple(f"{REPOSITORY}/{package}/" for package in PACKAGES)
 SETTLE: Final = 3.0

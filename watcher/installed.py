@@ -23,6 +23,14 @@ ENTRY_POINTS: Final = "asset_watcher.features"
 """The group in which a distribution names its features: the name, and the dotted path of the `Feature`."""
 NAME: Final = re.compile("[a-z][a-z0-9]{0,31}")
 """The name of a feature of another distribution: one word, because it stands in paths of the API and in names of tables."""
+KERNEL: Final[Mapping[str, Mapping[str, Path]]] = {
+    "commands": {
+        "run": "watcher.cli.run.top",
+        "db": "watcher.cli.administration.db",
+        "state-store": "watcher.cli.administration.state_store",
+    }
+}
+"""The words that there are without any feature, by the hook to which features add theirs."""
 _DATA: Final = frozenset({"name", "contract", "needs", "tables_version"})
 """The members of a feature that are no hooks."""
 
@@ -50,16 +58,15 @@ class Installed:
         return Installed(features=used, unavailable=self.unavailable)
 
     def words(self, hook: str) -> Mapping[str, Path]:
-        """Return the words that a hook gets from all features, such as `commands`. Raises `ValueError` if two bring one word."""
+        """Return the words of a hook, such as `commands`: the kernel's and those of all features. Raises `ValueError` if two bring one."""
+        paths = dict(KERNEL.get(hook, {}))
         owners: dict[str, str] = {}
-        paths: dict[str, Path] = {}
         for feature in self.features:
             for word, path in getattr(feature, hook).items():
-                if word in owners:
-                    raise ValueError(
-                        f"the features {owners[word]} and {feature.name} both bring {word!r} as one of their {hook}; "
-                        "leave one out"
-                    )
+                if word in paths:
+                    own = f"the daemon itself and the feature {feature.name}"
+                    both = f"the features {owners[word]} and {feature.name}" if word in owners else own
+                    raise ValueError(f"{both} both bring {word!r} as one of their {hook}; leave one out")
                 owners[word], paths[word] = feature.name, path
         return paths
 

@@ -532,7 +532,7 @@ dropped_event = (
             owner=RowOwner.JOB,
             kept=(
                 _deleted_with("asset_event", event_id="id", by_database=True),
-                RemovedBy(function="store.features.replay.replays.advance"),
+                RemovedBy(function="store.runs.decisions.admit_again"),
             ),
             names=_DAG_ID,
         ),

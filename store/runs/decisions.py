@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, and_, delete, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.dropped_events import MARK
 from store.database.dialects import chunks
 from store.database.lifecycle import delete_whole
-from store.database.schema import database_now, job, run, task_instance, task_try
+from store.database.schema import (
+    database_now,
+    dropped_event,
+    job,
+    queued_event,
+    run,
+    run_asset_event,
+    task_instance,
+    task_try,
+)
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
@@ -107,3 +116,13 @@ async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tupl
     if of_run is None:
         raise no_run(dag_id, run_id)
     return ids, of_run.state, of_run.active
+
+
+async def admit_again(connection: AsyncConnection, dag_id: str, events: Sequence[int]) -> None:
+    """Let those of these events, given in order, that are queued now be dropped no more."""
+    q, these = queued_event.c, (events[0], events[-1])
+    gone = select(run.c.run_id).where(run.c.dag_id == dag_id, run.c.state == DELETED)
+    now_queued = select(q.event_id).where(q.dag_id == dag_id, q.event_id.between(*these))
+    for table, more in ((dropped_event, true()), (run_asset_event, run_asset_event.c.run_id.in_(gone))):
+        old = and_(table.c.dag_id == dag_id, table.c.event_id.between(*these))
+        await connection.execute(delete(table).where(old, table.c.event_id.in_(now_queued), more))

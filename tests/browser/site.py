@@ -18,7 +18,7 @@ from tests.effort import PATIENCE
 from tests.servers import fresh_bucket, running_postgres, running_s3
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import ACCESS_KEY, REGION, SECRET_KEY, free_port
+from watcher.shared.servers import ACCESS_KEY, REGION, SECRET_KEY, free_port
 
 CONFIGURATION = """
 version: 1

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page
 
 from tests.browser.conftest import sign_in
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SCALE = 125

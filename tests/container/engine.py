@@ -15,7 +15,7 @@ import httpx
 
 from tests import loopback
 from tests.effort import PATIENCE
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 LIMITS = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=8192:8192")

@@ -14,8 +14,8 @@ import pytest
 from tests.container.engine import ROOT, podman
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase, fresh_bucket, running_s3
-from watcher.features.demo.servers import free_port
 from watcher.host.machine import program_version
+from watcher.shared.servers import free_port
 
 pytestmark = pytest.mark.container
 

@@ -21,8 +21,8 @@ from tests.elsewhere import EXAMPLE, add_feature, install_example
 from tests.pages import ROOT
 from tests.receivers import web_hook
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
 from watcher.serving.api.sign_in.same_site import SESSION_COOKIE
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.feature("commands", "folder", "problems", "rest")]
 BEATS = "/api/v2/x/heartbeat/beats"

@@ -13,7 +13,7 @@ from tests.effort import PATIENCE
 from tests.lazy_imports import lazy_importorskip
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 client = lazy_importorskip("airflow_client.client", reason="apache-airflow-client is not installed")
 

@@ -25,7 +25,7 @@ from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(4, 100)

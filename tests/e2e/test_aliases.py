@@ -12,7 +12,7 @@ from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 CONFIGURATION = """
 version: 1

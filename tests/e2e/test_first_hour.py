@@ -18,7 +18,7 @@ from tests.e2e.watching import processes_that_mention
 from tests.effort import PATIENCE
 from tests.pages import ROOT, a_project, not_activated, run_block, shell_blocks
 from tests.servers import fresh_bucket, running_s3
-from watcher.features.demo.servers import free_port, running_postgres
+from watcher.shared.servers import free_port, running_postgres
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 PAGE = "docs/first-watchers.md"

@@ -22,8 +22,8 @@ from store.runs import runs, tries
 from tests.effort import PATIENCE
 from tests.service.queued_tasks import queued_task_of
 from watcher.features.demo.daemon import Daemon
-from watcher.features.demo.servers import free_port
 from watcher.serving import try_tokens
+from watcher.shared.servers import free_port
 
 pytestmark = pytest.mark.slow
 SECRET = "s" * 32

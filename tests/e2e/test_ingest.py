@@ -35,7 +35,7 @@ from tests.pages import ROOT
 from tests.servers import S3Server, fresh_bucket, running_postgres, running_s3
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ import pytest
 from tests.effort import PATIENCE
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 from watcher.submit.spark.command import SMALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -29,7 +29,7 @@ from tests.effort import PATIENCE, SEED, effort
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.processes import signal_tagged
 

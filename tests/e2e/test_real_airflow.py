@@ -24,7 +24,7 @@ from tests.real_airflow import PASSWORD, USER, needs_airflow, running_airflow
 from tests.servers import fresh_bucket, running_postgres, running_s3
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.airflow, needs_airflow]
 DAGS = Path(__file__).parents[2] / "examples/airflow/dags"

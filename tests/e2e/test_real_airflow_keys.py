@@ -19,7 +19,7 @@ from tests.effort import PATIENCE
 from tests.real_airflow import PASSWORD, USER, Airflow, needs_airflow, running_airflow
 from tests.servers import running_postgres
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.airflow, needs_airflow]
 CONFIGURATION: Final = Template("""\

@@ -17,7 +17,7 @@ from tests.pages import a_clone, run_block, shell_blocks
 from tests.receivers import web_hook
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

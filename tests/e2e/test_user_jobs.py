@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from tests.effort import LONG, PATIENCE, effort
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

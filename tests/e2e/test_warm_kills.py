@@ -21,7 +21,7 @@ from tests.e2e.test_kills import World, assert_each_once, assert_no_orphan_wrote
 from tests.e2e.watching import processes_that_mention, programs_at_once_that_mention
 from tests.effort import PATIENCE, SEED, effort
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 from watcher.submit.local.processes import TAG_VARIABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -18,7 +18,7 @@ from tests.effort import PATIENCE
 from tests.stand_in_spark import stand_in_spark
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = pytest.mark.slow
 PAGE: Final = (Path(__file__).parents[2] / "docs/scheduling.md").read_text(encoding="utf-8")

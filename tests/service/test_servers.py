@@ -19,7 +19,7 @@ exec "$@"
 """
 AT_ONCE = """
 import os, sys
-from watcher.features.demo.servers import postgres_wheel, running_postgres
+from watcher.shared.servers import postgres_wheel, running_postgres
 
 postgres_wheel()
 
@@ -51,7 +51,7 @@ def test_several_that_are_the_first_on_a_machine_start_theirs_at_once(tmp_path: 
 
 
 def test_a_machine_without_a_runtime_folder_starts_it_without_a_warning() -> None:
-    program = "from watcher.features.demo.servers import postgres_wheel; postgres_wheel()"
+    program = "from watcher.shared.servers import postgres_wheel; postgres_wheel()"
     environment = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
     words = [sys.executable, "-W", "always", "-c", program]
     started = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ import httpx
 from tests import loopback
 from tests.effort import PATIENCE
 from tests.forks import Forked
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 Program: TypeAlias = Forked | subprocess.Popen[bytes]
 PLUGINS = Path(__file__).parents[1] / "plugins"

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 import boto3
 
 from tests.servers import S3Server
-from watcher.features.demo.servers import ACCESS_KEY, REGION, SECRET_KEY, running_s3
+from watcher.shared.servers import ACCESS_KEY, REGION, SECRET_KEY, running_s3
 
 _ROW: Final = (
     "<Contents><Key>{Key}</Key><LastModified>{LastModified}</LastModified><ETag>{ETag}</ETag><Size>{Size}</Size>"

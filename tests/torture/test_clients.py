@@ -26,7 +26,7 @@ from tests.torture.results import Result
 from tests.torture.world import engine_beside
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -18,7 +18,7 @@ from tests.servers import PostgresServer
 from tests.torture.busy import overcommitted
 from tests.torture.results import Result
 from watcher.features.demo.daemon import Daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -33,7 +33,7 @@ from tests.torture.object_writers import NaivePoller, S3Writers, Version, s3_wri
 from tests.torture.results import Result
 from tests.torture.world import Metadata
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]

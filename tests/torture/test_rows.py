@@ -29,7 +29,7 @@ from tests.torture.busy import overcommitted
 from tests.torture.results import Result
 from watcher.features.demo.counting import PAGE, get
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]

@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from tests import loopback
 from tests.torture.daemons import Daemons, until
 from tests.torture.test_several_processes import LEASE
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 HOSTS = """\

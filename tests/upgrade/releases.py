@@ -26,7 +26,7 @@ from tests.forks import Forked
 from tests.servers import running_postgres
 from tests.stand_in_spark import stand_in_spark
 from tests.torture.daemons import Program, until
-from watcher.features.demo.servers import free_port, postgres_wheel
+from watcher.shared.servers import free_port, postgres_wheel
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("config", "store", "triggers", "watcher")

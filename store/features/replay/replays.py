@@ -14,21 +14,18 @@ from datetime import datetime
 from typing import Final
 
 from sqlalchemy import (
-    and_,
     bindparam,
-    delete,
     func,
     insert,
     literal,
     select,
-    true,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import edges_of_jobs, open_steps
 from store.database import configuration_lock
-from store.database.schema import asset_event, database_now, dropped_event, job, queued_event, run, run_asset_event
+from store.database.schema import asset_event, database_now, job, queued_event, run, run_asset_event
 from store.detection import filters
 from store.errors import Conflict, NotFound
 from store.fates import Fate
@@ -40,7 +37,6 @@ from store.keys import Condition
 from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs import decisions
 from store.runs.fates import PlaceAtJob
-from store.runs.runs import DELETED
 
 FEATURE: Final = "replay"
 """The name under which its steps are open."""
@@ -48,7 +44,7 @@ EVENTS_AT_ONCE: Final = 10_000
 RUNS_AT_ONCE: Final = 1_000
 """The most events that are queued, and runs that are cleared, in one transaction."""
 
-_e, _q, _r, _d, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, dropped_event.c, replay.c, job.c
+_e, _q, _r, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, replay.c, job.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +189,7 @@ async def advance(connection: AsyncConnection, dag_id: str) -> bool:
     if events := await _queue(connection, which, row.at_event, row.last_event, filtered=filtered):
         queued = len(await filters.decide(connection, events)) if filtered else len(events)
         if which.include_dropped:
-            await _forget_dropped(connection, which.dag_id, events)
+            await decisions.admit_again(connection, which.dag_id, events)
         await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + queued))
         return True
     runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
@@ -218,16 +214,6 @@ async def _queue(
     names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(_q.event_id))
     return sorted(rows.scalars())
-
-
-async def _forget_dropped(connection: AsyncConnection, dag_id: str, events: Sequence[int]) -> None:
-    """Let those of these events, given in order, that are queued now be dropped no more."""
-    these = (events[0], events[-1])
-    gone = select(run.c.run_id).where(run.c.dag_id == dag_id, run.c.state == DELETED)
-    now_queued = select(_q.event_id).where(_q.dag_id == dag_id, _q.event_id.between(*these))
-    for table, more in ((dropped_event, true()), (run_asset_event, _r.run_id.in_(gone))):
-        old = and_(table.c.dag_id == dag_id, table.c.event_id.between(*these))
-        await connection.execute(delete(table).where(old, table.c.event_id.in_(now_queued), more))
 
 
 async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:

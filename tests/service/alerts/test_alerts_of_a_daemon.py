@@ -12,7 +12,7 @@ import pytest
 from tests.effort import PATIENCE
 from tests.receivers import Hook
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 CONFIGURATION = """

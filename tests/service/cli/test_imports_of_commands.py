@@ -18,7 +18,7 @@ from tests.effort import PATIENCE
 from watcher.cli.app import app
 from watcher.cli.program import commands
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 CONFIGURATION: Final = """
 version: 1

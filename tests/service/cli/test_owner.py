@@ -13,9 +13,9 @@ import httpx
 
 from tests.effort import PATIENCE
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
 from watcher.host.home import known_secret
 from watcher.serving import owner_tokens
+from watcher.shared.servers import free_port
 
 CONFIGURATION = """
 version: 1

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 LINK = re.compile(rb"http://\S+/sign-in\?link=\S+")
 CONFIGURATION = """

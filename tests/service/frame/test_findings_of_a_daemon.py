@@ -23,7 +23,7 @@ from tests.servers import PostgresDatabase, S3Server
 from tests.service.s3.conftest import put
 from watcher.features.demo.counting import get
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 __all__ = ["put"]
 pytestmark = [pytest.mark.service, pytest.mark.slow]

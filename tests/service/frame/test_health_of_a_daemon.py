@@ -22,7 +22,7 @@ from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied_in_a_thread
 from tests.servers import PostgresServer
 from tests.torture.daemons import until
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 ANSWERED_IN = 10.0

@@ -26,7 +26,7 @@ from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.stand_in_spark import stand_in_spark
 from tests.torture.daemons import until
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -21,7 +21,7 @@ from tests import loopback
 from tests.effort import PATIENCE
 from tests.forks import Forked
 from tests.torture.daemons import until
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

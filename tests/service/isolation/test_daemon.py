@@ -18,7 +18,7 @@ from tests.contract.sources import PLUGINS, NoticeBoard
 from tests.effort import PATIENCE
 from tests.service.isolation.hosting import descendants
 from watcher.features.demo.daemon import running_daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -14,12 +14,12 @@ from config.features.kubernetes.settings import DriverPod
 from tests.stand_in_kubernetes import TOKEN, stand_in_kubernetes
 from tests.unit.submit.kubernetes_pods import SilentTries
 from tests.unit.submit.plain import make_submission
-from watcher.features.demo.servers import free_port
 from watcher.features.kubernetes.api import PodApi
 from watcher.features.kubernetes.cluster import Cluster
 from watcher.features.kubernetes.manifest import DriverCommand, Place
 from watcher.features.kubernetes.pod_tries import PodTries
 from watcher.features.kubernetes.refusals import AnswerLost, ApiRefused
+from watcher.shared.servers import free_port
 
 
 class Proxy(BaseHTTPRequestHandler):

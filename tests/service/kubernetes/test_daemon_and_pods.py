@@ -25,7 +25,7 @@ from tests.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
 from watcher.features.demo.daemon import Daemon
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 pytestmark = pytest.mark.slow
 

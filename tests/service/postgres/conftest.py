@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.servers import PostgresDatabase, PostgresServer, running_postgres
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
 

@@ -17,11 +17,9 @@ from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.features.catchup import catchups
-from store.features.partitions.applying import forget_groups
-from store.features.replay.applying import end_of_removed_jobs
 from store.keys import JobDefinition
 from store.runs import jobs
+from tests import features
 from tests.schedulers import make_scheduler
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
@@ -78,11 +76,7 @@ def configuration(
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
-        features={
-            "partitions": forget_groups,
-            "replay": end_of_removed_jobs,
-            "catchup": catchups.begin,
-        },
+        features=features.APPLIED,
     )
 
 

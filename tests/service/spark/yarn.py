@@ -21,7 +21,7 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 
 from tests.service.spark.cluster import wait_until
-from watcher.features.demo.servers import free_port
+from watcher.shared.servers import free_port
 from watcher.submit.spark.command import SMALL
 from watcher.submit.spark.runtime import spark_home_of
 

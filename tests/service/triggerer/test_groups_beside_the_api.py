@@ -46,6 +46,7 @@ async def write_delete_and_clear(client: httpx.AsyncClient, one: Detector) -> se
     }
 
 
+@pytest.mark.feature("rest")
 async def test_writes_and_clears_by_the_api_meet_no_deadlock_and_lose_no_detection(
     database: Database, tmp_path: Path
 ) -> None:

@@ -48,7 +48,6 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
-from watcher.features.problems.reading import of_watcher
 from watcher.host.health import Health
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
@@ -317,7 +316,10 @@ async def test_a_failing_trigger_is_started_again_and_repeats_nothing(database, 
     assert Counter(await items(database)) == Counter(source.items)
 
 
+@pytest.mark.feature("problems")
 async def test_a_watcher_that_fails_again_and_again_is_unstable_while_it_works(database, source, monkeypatch):
+    from watcher.features.problems.reading import of_watcher  # noqa: PLC0415  a tree without the feature lacks it
+
     source.items = [str(n) for n in range(4)]
     source.break_after = 3
     async with triggerer(database, {"tape": source.name}):
@@ -408,8 +410,11 @@ async def test_a_paused_watcher_emits_nothing_and_catches_up_after_resume(databa
     assert await items(database) == ["a", "b"]
 
 
+@pytest.mark.feature("problems")
 @on_both
 async def test_a_watcher_that_only_fails_is_paused_and_reported_until_somebody_resumes_it(database, source):
+    from watcher.features.problems.reading import of_watcher  # noqa: PLC0415  a tree without the feature lacks it
+
     async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2) as running:
 
         async def is_let_go():
@@ -979,7 +984,10 @@ async def _unhosted(running):
     return running.health.unhosted
 
 
+@pytest.mark.feature("problems")
 async def test_watchers_over_the_capacity_are_unassigned_and_named_until_there_is_room(database, source):
+    from watcher.features.problems.reading import of_watcher  # noqa: PLC0415  a tree without the feature lacks it
+
     source.items = ["a"]
     tapes = {f"tape{n}": source.name for n in range(5)}
     async with triggerer(database, tapes, process_id=ONE, capacity=3) as first:

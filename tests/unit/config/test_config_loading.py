@@ -20,6 +20,7 @@ from config.vocabulary import Vocabulary
 from watcher.installed import known_settings
 
 
+@pytest.mark.feature("airflow", "alerts", "kubernetes")
 def test_an_empty_configuration_has_the_documented_settings(
     load_text: Callable[..., Configuration], tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ from watcher.configuration.declarations import declared
 from watcher.configuration.sources import hosted
 from watcher.configuration.vocabulary import vocabulary
 
+pytestmark = pytest.mark.feature("folder")
+
 TEXT = """
 assets:
   inbox:

@@ -31,7 +31,7 @@ anyio.run(main)
     ("program", "output"),
     [
         (RETRYING, "given up: gone\n"),
-        ("from watcher.features.demo.servers import postgres_wheel; postgres_wheel()", ""),
+        ("from watcher.shared.servers import postgres_wheel; postgres_wheel()", ""),
     ],
 )
 @pytest.mark.parametrize("runtime", [None, "/tmp", "relative"])  # noqa: S108  a folder of everybody's

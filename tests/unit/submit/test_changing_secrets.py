@@ -16,6 +16,8 @@ from watcher.configuration.declarations import jobs_to_start
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 
+pytestmark = pytest.mark.feature("rows")
+
 
 def configuration(folder: Path, password: Any = None, **spark: Any) -> Configuration:
     (folder / "job.py").touch()

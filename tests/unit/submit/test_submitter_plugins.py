@@ -82,6 +82,7 @@ def test_a_submitter_is_given_every_key_of_the_spark_section(tmp_path: Path) -> 
     assert application.options == NoOptions()
 
 
+@pytest.mark.feature("warm")
 def test_only_spark_submit_has_warm_drivers(tmp_path: Path) -> None:
     by_name = submitters(loaded := configuration(tmp_path, "remote_cluster.RemoteCluster"), workspace(loaded, tmp_path))
     assert [name for name, submitter in by_name.items() if submitter.warm is not None] == ["spark-submit"]

@@ -21,9 +21,9 @@ from rich.live import Live
 from watcher.features.demo import view
 from watcher.features.demo.counting import Count, Seen, count, get, runs_by_state, store_writes
 from watcher.features.demo.daemon import Daemon, running_daemon
-from watcher.features.demo.servers import free_port, running_postgres, running_s3
 from watcher.features.demo.setting import JOBS, Setting, write_setting
 from watcher.features.demo.shop import Shop, connected
+from watcher.shared.servers import free_port, running_postgres, running_s3
 
 LOAD_SECONDS: Final = 10.0
 SETTLE_WITHIN: Final = 600.0

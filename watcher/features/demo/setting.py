@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from watcher.features.demo.servers import ACCESS_KEY, REGION, SECRET_KEY
+from watcher.shared.servers import ACCESS_KEY, REGION, SECRET_KEY
 
 JOBS: Final = ("load_orders", "load_customers")
 

@@ -1,0 +1,1 @@
+"""What imports nothing of the daemon, so that everything may import it."""
