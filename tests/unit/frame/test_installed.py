@@ -82,11 +82,14 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "declares": declares,
     "chores": are(Chore),
     "after_events": is_async("connection", "events"),
+    "isolation": takes("hidden"),
+    "count_cleaned": is_async("connection", "watcher", "place"),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),
     "routes": are(APIRouter),
     "pages": takes("app"),
     "commands": lambda made: isinstance(made, typer.Typer),
+    "more_commands": lambda made: isinstance(made, typer.Typer),
     "checks": is_async("configuration", "database"),
     "metrics": is_async("connection"),
     "problems": is_async("look"),
@@ -131,7 +134,7 @@ def test_a_feature_file_imports_only_the_contract(name: str) -> None:
     [
         each.name
         for each in fields(Feature)
-        if each.name in {"triggers", "connections", "submitters", "commands", "planners"}
+        if each.name in {"triggers", "spellings", "connections", "submitters", "commands", "planners"}
     ],
 )
 def test_each_word_is_brought_by_one_feature(hook: str) -> None:
