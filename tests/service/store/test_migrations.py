@@ -51,13 +51,13 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
 
 OF_FEATURES = {
     "alert": "alerts",
-    "asset_forward": "airflow",
+    "asset_forward": "outbox",
     "catchup": "catchup",
     "cleaned_watcher": "clean_source",
     "cleaning": "clean_source",
     "listen_position": "airflow",
     "listen_seen": "airflow",
-    "outbox": "airflow",
+    "outbox": "outbox",
     "partition_group": "partitions",
     "replay": "replay",
 }
