@@ -101,24 +101,6 @@ ELSEWHERE: Final = (
 )
 """Rooms of the files that their place does not tell. Files leave this table when they move below `features/NAME/`."""
 
-NEEDS: Final[Mapping[str, frozenset[str]]] = {
-    "alerts": frozenset({"airflow", "problems"}),
-    "changes": frozenset({"rows"}),
-    "clean_source": frozenset({"files", "reconcile"}),
-    "explain": frozenset({"commands", "rest"}),
-    "folder": frozenset({"files"}),
-    "ingest": frozenset({"readers", "tables"}),
-    "init": frozenset({"commands"}),
-    "kubernetes": frozenset({"commands", "spark_submit"}),
-    "pages": frozenset({"problems", "rest"}),
-    "reconcile": frozenset({"commands", "explain", "rest"}),
-    "s3": frozenset({"files"}),
-    "tables": frozenset({"readers"}),
-    "warm": frozenset({"readers", "spark_submit"}),
-    "yarn": frozenset({"spark_submit"}),
-}
-"""The features that a feature needs, until its `feature.py` says so. A feature without a line needs none."""
-
 ENTRIES: Final = (
     "watcher.triggerer.supervisor",
     "watcher.triggerer.group_commit",
@@ -223,11 +205,10 @@ class Product:
     @cached_property
     def needs(self) -> Graph:
         """The features that each feature declares that it needs."""
-        declared = {}
-        for feature in self.features:
-            page = self.files.get(f"watcher.features.{feature}.feature")
-            declared[feature] = NEEDS.get(feature, frozenset()) if page is None else declared_needs(self.text(page))
-        return declared
+        pages = {feature: self.files.get(f"watcher.features.{feature}.feature") for feature in self.features}
+        return {
+            feature: frozenset() if page is None else declared_needs(self.text(page)) for feature, page in pages.items()
+        }
 
     @cached_property
     def undeclared(self) -> Sequence[Arrow]:

@@ -61,8 +61,7 @@ forbidden_modules = ["store.keys"]
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(rooms, "NEEDS", {})
+def tree(tmp_path: Path) -> Path:
     folder = tmp_path / "tree"
     for name, text in TREE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
