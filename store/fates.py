@@ -72,6 +72,8 @@ WITHOUT_AN_EVENT: Final[Sequence[Fate]] = [*Fate][[*Fate].index(Fate.BEFORE_STAR
 
 HAS_LOADED: Final[Collection[Fate]] = frozenset({Fate.LOADED, Fate.CLEANED, Fate.MOVED})
 """The fates at a job that has loaded the item."""
+STAYING: Final[Sequence[Fate]] = (Fate.FAILED, Fate.DROPPED)
+"""The fates at a job that has not loaded the item, and does not until somebody does something; the severest first."""
 _FIRST: Final = (Fate.FAILED, Fate.RUNNING, Fate.QUEUED, Fate.DROPPED, Fate.SUPERSEDED, Fate.LOADED)
 _PLACES: Final = {fate: place for place, fate in enumerate(dict.fromkeys((*_FIRST, *Fate)))}
 

@@ -31,6 +31,8 @@ DELETED, JOB_REMOVED = "deleted", "job removed"
 PAST_RETENTION: Final = "run past its retention"
 MARKED_PAST_RETENTION: Final = "marked run past its retention"
 """The reasons of events that a run consumed which the clean-up has removed; of the second a person had decided how it ended."""
+OF_RUNS: Final = frozenset({PAST_RETENTION, MARKED_PAST_RETENTION})
+"""The reasons of events that a run consumed. With any other reason, a person or a removal decided, and `outcome` says what."""
 MARK: Final = "marked as"
 """A run's reason begins with it if a person decided how the run ended."""
 FATE_BY_RUN: Final[ColumnElement[str]] = case(

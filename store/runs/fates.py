@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Select, String, and_, bindparam, case, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog.dropped_events import FATE_BY_RUN, MARK, MARKED_PAST_RETENTION
+from store.catalog.dropped_events import FATE_BY_RUN, MARK, MARKED_PAST_RETENTION, OF_RUNS
 from store.database.paging import all_of
 from store.database.schema import asset_event, dropped_event, job, queued_event, run, run_asset_event
 from store.fates import Fate, of_run
@@ -107,8 +107,8 @@ def _in_run(consumer: ConsumedBy) -> EventAtJob:
 
 
 def _recorded(row: Any) -> EventAtJob:
-    if row.outcome == Fate.DROPPED:
-        return EventAtJob(dag_id=row.dag_id, fate=Fate.DROPPED, dropped_at=row.dropped_at, dropped_by=row.actor)
+    if row.reason not in OF_RUNS:
+        return EventAtJob(dag_id=row.dag_id, fate=Fate(row.outcome), dropped_at=row.dropped_at, dropped_by=row.actor)
     return EventAtJob(
         dag_id=row.dag_id,
         fate=Fate(row.outcome),

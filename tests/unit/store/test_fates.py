@@ -19,6 +19,7 @@ from store.fates import (
     MEANINGS,
     MOVES_AT_JOBS,
     MOVES_OF_ITEMS,
+    STAYING,
     WITHOUT_AN_EVENT,
     Fate,
     of_item,
@@ -57,6 +58,12 @@ def test_the_page_is_made_of_the_list(section: str) -> None:
 
 def test_each_fate_has_one_group_and_a_meaning() -> None:
     assert [*AT_A_JOB, *BEFORE_ANY_JOB, *WITHOUT_AN_EVENT] == [*Fate] == [*MEANINGS]
+
+
+def test_each_fate_at_a_job_goes_on_or_has_loaded_or_stays_and_a_comparison_finds_it() -> None:
+    built = {fate for fate in AT_A_JOB if not MEANINGS[fate].startswith("not built")}
+    assert {Fate.QUEUED, Fate.RUNNING, Fate.NOT_TAKEN, *HAS_LOADED, *STAYING} == built
+    assert built - {Fate.LOADED} <= {*FOUND}
 
 
 def test_each_fate_at_a_job_is_drawn_unless_nothing_comes_to_it() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
-from store.fates import HAS_LOADED, Fate
+from store.fates import HAS_LOADED, STAYING, Fate
 from store.features.clean_source.cleanings import Cleaning, CleaningState
 from store.runs.fates import EventAtJob
 
@@ -20,7 +20,7 @@ PASSES: Final = 3
 """After so many looks a file that the source lacks is gone for good. A lost mount lacks all files for a while."""
 _WAITING: Final[Collection[str]] = (Fate.RUNNING, Fate.QUEUED)
 _MARKED: Final = "marked"
-_STAYING: Final[Sequence[str]] = (Fate.FAILED, Fate.DROPPED, _MARKED, Fate.UNKNOWN)
+_STAYING: Final[Sequence[str]] = (*STAYING, _MARKED, Fate.UNKNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from store.fates import Fate
+from store.fates import MEANINGS, STAYING, Fate
 from store.features.clean_source.cleanings import Cleaning
 from triggers.errors import Finding
 
 SENTENCES: Final[Mapping[str, str]] = {
+    **{fate: MEANINGS[fate] for fate in STAYING},
     "no_jobs": "no job was scheduled on the asset when it was reported",
     Fate.FAILED: "a run of it failed",
     Fate.DROPPED: "it was taken off a queue, or a run of it was deleted",

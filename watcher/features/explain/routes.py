@@ -55,8 +55,8 @@ class FateAtJob(Shape):
 class ItemAnswer(Shape):
     """What became of the item in one watcher. `state_before` is the word for `state` before the list of states.
 
-    `jobs` has what became of its event at each job; `state` is the first of these that holds of failed, running, queued, dropped,
-    loaded. It is empty where no event names the item's present content.
+    `jobs` has what became of its event at each job; `state` is the most urgent of these: failed comes first, and
+    loaded behind all that waits, runs or was dropped. It is empty where no event names the item's present content.
     """
 
     watcher: str

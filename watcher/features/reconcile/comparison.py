@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from store.detection.sketches import microseconds
-from store.fates import HAS_LOADED, Fate, without_event
+from store.fates import HAS_LOADED, STAYING, Fate, without_event
 from triggers.inventories import ListedItem
 
 REPORTED_TWICE: Final = "reported_twice"
@@ -21,8 +21,7 @@ Difference: TypeAlias = Fate | Literal["reported_twice"]
 FOUND: Final[Sequence[Difference]] = (
     Fate.NOT_REPORTED,
     REPORTED_TWICE,
-    Fate.FAILED,
-    Fate.DROPPED,
+    *STAYING,
     Fate.REJECTED,
     Fate.QUEUED,
     Fate.RUNNING,
@@ -124,7 +123,7 @@ def _gone(name: str, events: Sequence[NamedItem], rules: ComparisonRules) -> Com
     difference: Difference = Fate.MISSING
     if _is_repeated([event for event in events if event.content == newest.content]):
         difference = REPORTED_TWICE
-    elif newest.fate in {Fate.FAILED, Fate.DROPPED, *_REMOVED}:
+    elif newest.fate in {*STAYING, *_REMOVED}:
         difference = newest.fate
     return ComparedItem(name, difference, False, True, newest.fate in HAS_LOADED)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from store.fates import Fate
+from store.fates import STAYING, Fate
 from triggers.base import StoredPosition
 from triggers.inventories import NumberedInventory, Range
 from watcher.features.reconcile.comparison import REPORTED_TWICE, SEVEREST_FIRST, Difference
@@ -91,7 +91,7 @@ class NumberedComparison:
             return
         result.reported += length
         result.loaded += length if segment.is_loaded else 0
-        if segment.difference in {REPORTED_TWICE, Fate.FAILED, Fate.DROPPED}:
+        if segment.difference in {REPORTED_TWICE, *STAYING}:
             await self._note(segment, segment.difference, length, gone=count < length)
             return
         await self._note(segment, segment.difference, count)
