@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Any, BinaryIO, Self
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ("watcher.app", "watcher.cli.app", "watcher.cli.configuration", "watcher.cli.run")
+IMPORTED = ("watcher.app", "watcher.cli.app", "watcher.cli.run")
 _PROGRAM = "import sys; from tests.forks import serve; serve(int(sys.argv[1]))"
 _MESSAGE = 1 << 20
 

@@ -45,6 +45,7 @@ def test_a_process_without_the_api_answers_probes_at_a_port_of_its_own(tmp_path:
     assert len(checked.stderr.splitlines()) == 1
 
 
+@pytest.mark.feature("commands")
 def test_a_port_that_the_daemon_chose_is_found_by_the_health_check_and_by_commands(tmp_path: Path) -> None:
     settings = {"api": {"port": 0, "auth": "none"}}
     with Daemons(tmp_path, NOTHING, **settings) as daemons:

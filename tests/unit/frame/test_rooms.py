@@ -46,6 +46,10 @@ def test_imports_follow_what_the_rooms_declare() -> None:
     assert sorted(allowed - undeclared) == [], "these are gone: tools/rooms.py --shrink"
 
 
+def test_the_root_names_no_feature_but_by_the_list() -> None:
+    assert [str(arrow) for arrow in product().between([rooms.ROOT], product().features)] == []
+
+
 def test_what_a_feature_needs_is_a_feature_and_no_circle() -> None:
     needs = product().needs
     assert {target for targets in needs.values() for target in targets} <= needs.keys()

@@ -15,7 +15,6 @@ import take_out
 from tests.effort import PATIENCE
 
 ROOT = Path(__file__).parents[3]
-STILL_THERE = rooms.allowed_yet(ROOT)
 TREE = {
     ".gitignore": "build/\n",
     "build/notes.txt": "ignored",
@@ -163,10 +162,18 @@ def test_a_test_that_names_a_feature_is_left_out_of_a_tree_without_it(tmp_path: 
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+def test_what_a_marked_test_imports_takes_nothing_else_of_its_file_along() -> None:
+    """The others stay, and the marker leaves the test out."""
+    beside = "import pytest\n\ndef test_of_the_kernel():\n    import store.keys\n\n"
+    marked = '@pytest.mark.feature("replay")\ndef test_of_replays():\n    from store.features.replay import replays\n'
+    texts = {"tests/test_both.py": beside + marked, "tests/test_none.py": marked.partition("\n")[2]}
+    assert take_out.readers_of({"store.features.replay.replays"}, texts) == {
+        "tests/test_none.py": "imports store.features.replay.replays"
+    }
+
+
 @pytest.mark.slow
-@pytest.mark.xfail(
-    bool(STILL_THERE), reason=f"{len(STILL_THERE)} imports of {rooms.NOT_YET} are still there", run=False
-)
 def test_the_kernel_alone_passes_mypy_its_import_contracts_and_its_suite(tmp_path: Path) -> None:
+    """Its suite is what remains of the folders in `KERNEL_SUITE`: 2,000 tests, three minutes on two cores."""
     take_out.take_out(set(rooms.Product(ROOT).features) - take_out.LOCAL, tmp_path)
     assert take_out.check(tmp_path, take_out.KERNEL_SUITE) == []
