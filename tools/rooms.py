@@ -3,7 +3,7 @@
 
 `tools/rooms.py` prints sizes, arrows, circles, tables, and what the kernel reaches. `--json` prints the rooms as
 `{"kernel": [...], "shared": [...], "root": [...], "features": {"name": [...]}}`, with every file once. `--write` draws
-docs/pictures/rooms.svg. `--shrink` removes from the list of arrows that are still allowed those that are gone.
+the picture docs/pictures/rooms.svg.
 
 The kernel is what the guarantees rest on. A feature is what can be left out. The root composes both. What is shared
 imports nothing of ours but what is shared, so everything may import it. A file below `features/NAME/` is in the feature
@@ -32,8 +32,6 @@ from typing import Any, Final, TypeAlias
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = "docs/pictures/rooms.svg"
-NOT_YET: Final = "tools/arrows_not_yet.txt"
-"""Imports that no rule allows and that are still there, one to a line. The list only shrinks."""
 PACKAGES: Final = ("config", "store", "triggers", "watcher", "sdk")
 KERNEL, SHARED, ROOT = "kernel", "shared", "root"
 
@@ -340,12 +338,6 @@ def circles(graph: Graph) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-def allowed_yet(repository: Path = REPOSITORY) -> list[str]:
-    """The arrows of the list that only shrinks."""
-    lines = (repository / NOT_YET).read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
 # The picture.
 
 BOX, HEIGHT, GAP, FLOOR, MARGIN, COLUMNS = 102, 36, 14, 80, 20, 10
@@ -529,26 +521,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print the rooms and their files")
     parser.add_argument("--write", action="store_true", help=f"draw {PICTURE}")
-    parser.add_argument("--shrink", action="store_true", help=f"remove from {NOT_YET} what is gone")
     arguments = parser.parse_args()
     product = Product(REPOSITORY)
     if arguments.json:
         print(json.dumps(product.as_json(), indent=2))
     elif arguments.write:
         (REPOSITORY / PICTURE).write_text(drawn(product.needs), encoding="utf-8")
-    elif arguments.shrink:
-        shrink(product)
     else:
         sys.path[:0] = [str(REPOSITORY)]
         print("\n".join(report(product)))
-
-
-def shrink(product: Product) -> None:
-    """Remove from the list of arrows that are still allowed those that are gone. None is added."""
-    left = {str(arrow) for arrow in product.undeclared}
-    file = REPOSITORY / NOT_YET
-    lines = file.read_text(encoding="utf-8").splitlines()
-    file.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or line in left), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Copy the tree without some features: `tools/take_out.py NAME… TARGET`, or all but the local spark-submit: `--kernel-alone TARGET`.
 
 Out of the copy go the features' files by their room (`tools/rooms.py`), their entries in the lists of features, the modules
-that are gone in contracts of import-linter and in the list of arrows, and the tests and measurements that import what is
+that are gone in contracts of import-linter, and the tests and measurements that import what is
 gone. A test that imports nothing of a feature and still needs it says so with the marker `feature`. Tests that compare the
 product as a whole with its pages and lists are left out. Prints what was taken out.
 
@@ -30,7 +30,7 @@ from typing import Any, Final
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY / "tools")]
 
-from rooms import NOT_YET, Product, module_of, room_of  # noqa: E402  only now is it found
+from rooms import Product, module_of, room_of  # noqa: E402  only now is it found
 
 LOCAL: Final = frozenset({"spark_submit"})
 """The features that stay with the kernel alone."""
@@ -84,7 +84,6 @@ def take_out(features: Collection[str], target: Path, *, repository: Path = REPO
     for listing in target.glob("*/features/__init__.py"):
         listing.write_text(without_entries(listing.read_text(encoding="utf-8"), features), encoding="utf-8")
     contracts = _cut_contracts(target / "pyproject.toml", left_out)
-    _cut_arrows(target / NOT_YET, left_out)
     return TakenOut(features=frozenset(features), files=gone, readers=readers, contracts=contracts)
 
 
@@ -281,11 +280,6 @@ def _without(entry: str, gone: Collection[str]) -> str:
 
 def _is_left(arrow: str, gone: Collection[str]) -> bool:
     return not any(part.strip() in gone for part in arrow.split("->"))
-
-
-def _cut_arrows(file: Path, gone: Collection[str]) -> None:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    file.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or _is_left(line, gone)), "utf-8")
 
 
 # Checks.

@@ -41,9 +41,8 @@ def test_every_pattern_of_the_table_names_the_room_of_a_file() -> None:
 
 
 def test_imports_follow_what_the_rooms_declare() -> None:
-    undeclared, allowed = {str(arrow) for arrow in product().undeclared}, set(rooms.allowed_yet())
-    assert sorted(undeclared - allowed) == [], "the kernel, or a feature that declares no such need, imports a feature"
-    assert sorted(allowed - undeclared) == [], "these are gone: tools/rooms.py --shrink"
+    undeclared = [str(arrow) for arrow in product().undeclared]
+    assert undeclared == [], "the kernel, or a feature that declares no such need, imports a feature"
 
 
 def test_the_root_names_no_feature_but_by_the_list() -> None:
@@ -56,12 +55,10 @@ def test_what_a_feature_needs_is_a_feature_and_no_circle() -> None:
     assert rooms.circles(needs) == []
 
 
-def test_no_rooms_import_each_other_in_a_circle_but_by_imports_that_the_list_still_allows() -> None:
-    allowed = set(rooms.allowed_yet())
+def test_no_rooms_import_each_other_in_a_circle() -> None:
     graph: dict[str, set[str]] = {room: set() for room in product().rooms.values()}
     for arrow in product().arrows:
-        if str(arrow) not in allowed:
-            graph[product().rooms[arrow.source]].add(product().rooms[arrow.target])
+        graph[product().rooms[arrow.source]].add(product().rooms[arrow.target])
     assert rooms.circles({room: frozenset(targets - {room}) for room, targets in graph.items()}) == []
 
 

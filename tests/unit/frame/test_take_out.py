@@ -36,7 +36,6 @@ type = "forbidden"
 source_modules = ["watcher.features.replay.feature"]
 forbidden_modules = ["store.keys"]
 """,
-    "tools/arrows_not_yet.txt": "# The list.\nstore.keys -> store.features.replay.replays\nstore.keys -> store.explained\n",
     "store/keys.py": "KEY = 1\n",
     "store/features/replay/replays.py": "import store.keys\n",
     "watcher/features/__init__.py": 'FEATURES = (\n    "replay",\n    "explain",\n)\n',
@@ -79,14 +78,12 @@ def test_what_belongs_to_a_feature_is_not_in_the_copy(tree: Path, tmp_path: Path
         "tests/conftest.py",
         "tests/pages/helper.py",
         "tests/test_keys.py",
-        "tools/arrows_not_yet.txt",
         "watcher/features/__init__.py",
         "watcher/features/explain/__init__.py",
         "watcher/features/explain/feature.py",
         "watcher/features/verdicts/feature.py",
     }
     assert (target / "watcher/features/__init__.py").read_text() == "FEATURES = ('explain',)\n"
-    assert (target / rooms.NOT_YET).read_text() == "# The list.\nstore.keys -> store.explained\n"
     assert taken_out.readers == {
         "bench/replay.py": "imports store.features.replay.replays",
         "tests/pages/conftest.py": "imports watcher.features.replay",
