@@ -205,7 +205,7 @@ def test_a_feature_is_loaded_only_if_the_settings_name_it(elsewhere: Path) -> No
         ("FEATURE = Feature(name='quota', upgrade='a.b')", "must have `upgrade` and a `tables_version` from 1 on"),
         ("FEATURE = Feature(name='quota', tables_version=1)", "must have `upgrade` and a `tables_version` from 1 on"),
         ("FEATURE = Feature(name='quota', needs=frozenset({'tides'}))", "needs `tides`; add that to settings.features"),
-        ("FEATURE = Feature(name='quota', commands={'run': 'a.b'})", "commands and quota both bring 'run'"),
+        ("FEATURE = Feature(name='quota', commands={'run': 'a.b'})", "the daemon itself and the feature quota both bring 'run'"),
         (
             "FEATURE = Feature(name='quota', settings='feature_quota.Nothing')",
             "the feature quota has failed (Attribute",
