@@ -171,6 +171,6 @@ def test_what_a_marked_test_imports_takes_nothing_else_of_its_file_along() -> No
 
 @pytest.mark.slow
 def test_the_kernel_alone_passes_mypy_its_import_contracts_and_its_suite(tmp_path: Path) -> None:
-    """Its suite is what remains of the folders in `KERNEL_SUITE`: 2,000 tests, three minutes on two cores."""
+    """Its suite is what remains of the folders in `KERNEL_SUITE`: about 2,000 tests, some minutes."""
     take_out.take_out(set(rooms.Product(ROOT).features) - take_out.LOCAL, tmp_path)
     assert take_out.check(tmp_path, take_out.KERNEL_SUITE) == []
