@@ -38,7 +38,7 @@ with run() as r:
     def append(run_id, target, frame, **more):
         \"\"\"As a new try of that run would.\"\"\"
         r.run_id = run_id
-        r._appended.clear()
+        r.appended_to.clear()
         again(target, frame, **more)
 
     def again(target, frame, **more):

@@ -35,7 +35,7 @@ found = []
 with run() as r:
     def as_try(run_id, number):
         r.run_id, r.try_number = run_id, number
-        r._appended.clear()
+        r.appended_to.clear()
         r.task_store.clear()
 
     def rows(first, last):
