@@ -85,17 +85,6 @@ ELSEWHERE: Final = (
     ("watcher/serving/api/parameters.py", KERNEL),
     ("watcher/serving/api/writes.py", KERNEL),
     ("watcher/serving/api/*", "rest"),
-    ("watcher/cli/administration.py", KERNEL),
-    ("watcher/cli/api_client.py", KERNEL),
-    ("watcher/cli/commands.py", KERNEL),
-    ("watcher/cli/connections.py", KERNEL),
-    ("watcher/cli/database.py", KERNEL),
-    ("watcher/cli/failures.py", KERNEL),
-    ("watcher/cli/output.py", KERNEL),
-    ("watcher/cli/plain_text.py", KERNEL),
-    ("watcher/cli/rendering.py", KERNEL),
-    ("watcher/cli/tables.py", KERNEL),
-    ("watcher/cli/*", "commands"),
 )
 """Rooms of the files that their place does not tell. Files leave this table when they move below `features/NAME/`."""
 

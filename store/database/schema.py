@@ -510,7 +510,7 @@ queued_event = table(
         owner=RowOwner.JOB,
         kept=(
             RemovedBy(function="store.runs.runs.create_triggered_runs"),
-            RemovedBy(function="store.runs.queues.remove"),
+            RemovedBy(function="store.runs.queue.queues.remove"),
             RemovedBy(function="store.detection.filters.decide"),
             _APPLYING,
         ),
@@ -532,7 +532,7 @@ dropped_event = (
             owner=RowOwner.JOB,
             kept=(
                 _deleted_with("asset_event", event_id="id", by_database=True),
-                RemovedBy(function="store.runs.decisions.admit_again"),
+                RemovedBy(function="store.runs.actions.decisions.admit_again"),
             ),
             names=_DAG_ID,
         ),

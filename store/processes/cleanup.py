@@ -51,9 +51,9 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.runs.answers import KEPT_HOURS
-from store.runs.foreign_tasks import FOREIGN
 from store.runs.runs import DELETED
+from store.runs.tries.answers import KEPT_HOURS
+from store.runs.tries.foreign_tasks import FOREIGN
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
 

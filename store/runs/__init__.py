@@ -1,1 +1,1 @@
-"""Jobs, their queues, runs and tries."""
+"""Jobs and their runs, and what became of each event at a job."""

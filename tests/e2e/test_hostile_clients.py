@@ -18,7 +18,8 @@ from anyio.abc import SocketStream
 
 from asset_job.client import Client
 from store.database import Database, sqlite_url
-from store.runs import runs, tries
+from store.runs import runs
+from store.runs.tries import tries
 from tests.effort import PATIENCE
 from tests.service.queued_tasks import queued_task_of
 from watcher.features.demo.daemon import Daemon

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import job, run, task_instance
 from store.keys import TaskInstanceKey, TryKey
-from store.runs.startable import Startable, may_start
+from store.runs.tries.startable import Startable, may_start
 
 
 async def queued_task_of(connection: AsyncConnection, run_id: str) -> Startable | None:

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from config.models import Configuration
 from config.models.schedules import AliasCondition, AssetCondition, Reference, references
 from store.references import decode, where_id
-from store.runs.queues import CountedQueue
+from store.runs.queue.queues import CountedQueue
 from triggers.base import Finding
 
 

@@ -18,7 +18,7 @@ from store.catalog import aliases
 from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError
-from store.runs import queues
+from store.runs.queue import queues
 from triggers.base import Finding
 from triggers.hosting import Surveys
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace

@@ -19,7 +19,7 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Chore, KeptEvents, Removed, Retention, Sweep
-from store.runs import try_lookup
+from store.runs.tries import try_lookup
 from watcher.host.logs import paths
 from watcher.host.loops import keep_going
 from watcher.submit.local.folder import old_folders, remove_folders, try_folder

@@ -24,7 +24,7 @@ from store.keys import TaskInstanceId, TryKey, TryRef
 from store.processes import triggerers
 from store.processes.tokens import digest
 from store.processes.triggerers import ProcessInfo, SigningKeys
-from store.runs.foreign_tasks import NO_TRY
+from store.runs.tries.foreign_tasks import NO_TRY
 from watcher.errors import StartRefused
 from watcher.host.home import Home
 from watcher.host.metadata import patiently

@@ -22,7 +22,7 @@ from store.database.schema import asset, asset_event, queued_event, run
 from store.features.partitions.tables import partition_group
 from store.partition_keys import QueuedKey
 from store.references import keys
-from store.runs.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts
+from store.runs.queue.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts
 
 _q, _g = queued_event.c, partition_group.c
 MOST_EVENT_ID: Final = 2**63 - 1

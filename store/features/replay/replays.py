@@ -35,7 +35,7 @@ from store.features.replay.selections import ReplayRange
 from store.features.replay.tables import replay
 from store.keys import Condition
 from store.references import ONLY_PLAIN, UNDECIDED, has_where
-from store.runs import decisions
+from store.runs.actions import decisions
 from store.runs.fates import PlaceAtJob
 
 FEATURE: Final = "replay"

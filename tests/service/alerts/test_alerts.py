@@ -29,7 +29,9 @@ from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.alerts.tables import alert
 from store.features.outbox.tables import outbox
 from store.keys import ClockDeadline, CronSchedule, JobDefinition
-from store.runs import bad_records, decisions, runs
+from store.runs import runs
+from store.runs.actions import decisions
+from store.runs.tries import bad_records
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate

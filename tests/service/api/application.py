@@ -19,7 +19,8 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.database import Database
 from store.keys import JobDefinition, Role, TryRef
 from store.processes.tokens import digest
-from store.runs import runs, tries, try_lookup
+from store.runs import runs
+from store.runs.tries import tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.features import HOOKS
 from tests.service.api.conformance import Conforming, Document

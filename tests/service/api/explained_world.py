@@ -25,7 +25,7 @@ from store.features.clean_source.recording import CleanedWatcher
 from store.features.clean_source.tables import cleaning
 from store.processes import cleanup
 from store.processes.cleanup import Retention
-from store.runs import queues
+from store.runs.queue import queues
 from tests.features import HOOKS, KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue

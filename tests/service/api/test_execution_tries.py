@@ -14,7 +14,7 @@ from sqlalchemy import delete, insert, select, update
 from store.database import schema
 from store.keys import TryRef
 from store.processes.tokens import digest
-from store.runs import tries, try_lookup
+from store.runs.tries import tries, try_lookup
 from tests.databases import on_both
 from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from store.database import Database, schema
 from store.keys import TryRef
-from store.runs import tries
+from store.runs.tries import tries
 from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, Try, claimed, superseded
 from tests.service.store.words import until_somebody_waits

@@ -14,7 +14,7 @@ from store.base import AssetScope
 from store.catalog.catalog_sync import Declared, apply
 from store.database import schema
 from store.metastore import MetastoreStoreBackend
-from store.runs import decisions
+from store.runs.actions import decisions
 from tests.effort import effort
 from tests.service.api.application import CONFIGURED, Api, Try, asset, claimed, next_try, superseded
 

@@ -32,7 +32,8 @@ from store.detection.interest import NO_HOOKS, EventOrigin
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
-from store.runs import runs, startable, tries
+from store.runs import runs
+from store.runs.tries import startable, tries
 from tests import loopback
 from tests.effort import PATIENCE
 from tests.features import DECLARATIONS

@@ -24,7 +24,9 @@ from store.errors import TryFenced
 from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import decisions, renewals, runs, startable, task_instances, tries, try_lookup
+from store.runs import runs
+from store.runs.actions import decisions
+from store.runs.tries import renewals, startable, task_instances, tries, try_lookup
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster

@@ -26,7 +26,9 @@ from store.features.outbox import outbox as messages
 from store.features.outbox.outbox import NewMessage
 from store.features.outbox.tables import outbox
 from store.keys import JobDefinition
-from store.runs import bad_records, decisions, runs
+from store.runs import runs
+from store.runs.actions import decisions
+from store.runs.tries import bad_records
 from tests.databases import on_both
 from tests.service.api.application import DEFINITION, Api, adapted, serving
 from tests.service.web.browsing import Browser, browsing

@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.database.schema import database_now, leader, queued_event
-from store.runs import queues
-from store.runs.queues import JobQueue
+from store.runs.queue import queues
+from store.runs.queue.queues import JobQueue
 from tests.schedulers import make_scheduler
 from tests.service.scheduler.settings import HOME
 from watcher.features.partitions import planner as partition_planner

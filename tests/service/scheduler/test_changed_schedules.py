@@ -37,9 +37,9 @@ from store.features.replay.selections import ReplayRange
 from store.features.replay.tables import replay
 from store.keys import JobDefinition
 from store.references import satisfied
-from store.runs import kept_events, queues
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.queues import QueueFilter
+from store.runs.queue import kept_events, queues
+from store.runs.queue.queues import QueueFilter
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
 from tests.service.scheduler import lacking_model

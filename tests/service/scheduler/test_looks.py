@@ -17,8 +17,9 @@ from store.database import Database
 from store.database.schema import database_now, database_time_in, job, run, task_instance, task_try
 from store.detection.interest import NO_HOOKS
 from store.keys import JobDefinition
-from store.runs import runs, task_instances
-from store.runs.try_lookup import OpenTry
+from store.runs import runs
+from store.runs.tries import task_instances
+from store.runs.tries.try_lookup import OpenTry
 from tests.databases import emptied, on_both, statements_of
 from tests.effort import SEED, effort
 from tests.service.scheduler.settings import HOME, configure, job_on

@@ -20,8 +20,8 @@ from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import QueuedIdentity, QueuedSpan
-from store.runs import queues
-from store.runs.queues import QueueFilter
+from store.runs.queue import queues
+from store.runs.queue.queues import QueueFilter
 from tests.databases import emptied, on_both, statements_of
 from tests.service.scheduler.processes import Processes
 from tests.service.scheduler.settings import configure, consumed, end_runs, job_on, leading_scheduler, tell

@@ -17,8 +17,9 @@ from store.database.schema import asset_alias, database_time_in, job, leader, qu
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.errors import NotLeading
-from store.runs import consumption, queues, run_lists
-from store.runs.queues import QueueFilter
+from store.runs import consumption, run_lists
+from store.runs.queue import queues
+from store.runs.queue.queues import QueueFilter
 from store.runs.run_lists import RunFilter
 from tests.databases import on_both, statements_of
 from tests.service.scheduler.settings import (

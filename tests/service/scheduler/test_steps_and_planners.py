@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from store.catalog import open_steps
 from store.database import Database
-from store.runs.queues import JobQueue
+from store.runs.queue.queues import JobQueue
 from tests.databases import on_both
 from tests.service.scheduler.settings import configure, consumed, job_on, leadership_of, queued, set_paused, tell
 from watcher.scheduling.planning.base import JobStep, Planner, PlannerMissing, Planners

@@ -11,7 +11,8 @@ from store.detection.detections import Detection
 from store.detection.positions import HeldPosition, NewPosition
 from store.keys import AssetRef
 from store.metastore import MetastoreStoreBackend
-from store.runs import runs, startable, tries
+from store.runs import runs
+from store.runs.tries import startable, tries
 from store.state.attributed import AttributedEntries
 from tests.service.store.words import append, apply, beat, declared, event
 

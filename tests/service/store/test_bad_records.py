@@ -7,8 +7,10 @@ import pytest
 from store.database import Database
 from store.errors import NotFound
 from store.keys import TryRef
-from store.runs import bad_records, decisions, runs, tries
-from store.runs.startable import Startable
+from store.runs import runs
+from store.runs.actions import decisions
+from store.runs.tries import bad_records, tries
+from store.runs.tries.startable import Startable
 from tests.service.store.test_tries import claim, end, finish, intend, opened, queued_task, startable
 
 

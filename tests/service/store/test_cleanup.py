@@ -23,7 +23,8 @@ from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from store.processes import cleanup
 from store.processes.cleanup import Retention
-from store.runs import runs, tries, try_lookup
+from store.runs import runs
+from store.runs.tries import tries, try_lookup
 from tests.databases import new_asset, statements_of
 from tests.features import CHORES, KEPT_EVENTS
 from tests.service.queued_tasks import queued_task_of

@@ -33,8 +33,9 @@ from store.detection.positions import NewPosition
 from store.errors import PositionLost, StoreError
 from store.keys import AssetRef, TryRef
 from store.metastore import MetastoreStoreBackend
-from store.runs import runs, startable, tries
-from store.runs.try_lock import AssetSelector, lock_asset
+from store.runs import runs
+from store.runs.tries import startable, tries
+from store.runs.tries.try_lock import AssetSelector, lock_asset
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from tests.service.store.words import apply, beat, declared, event, rows, until_somebody_waits

@@ -25,7 +25,8 @@ from store.features.clean_source.tables import cleaning
 from store.keys import TaskInstanceKey, Wake
 from store.processes import posts
 from store.processes.posts import EventPost
-from store.runs import runs, tries
+from store.runs import runs
+from store.runs.tries import tries
 from tests.databases import statements_of
 from tests.service.store.words import apply, declared, event, rows, until_somebody_waits
 from tests.service.triggerer.group_world import detectors

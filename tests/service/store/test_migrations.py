@@ -26,7 +26,8 @@ from store.detection import positions
 from store.errors import SchemaOutdated
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import runs, try_lookup
+from store.runs import runs
+from store.runs.tries import try_lookup
 from tests.databases import BOTH
 from tests.features import TABLES
 from watcher.features import BUILT_IN

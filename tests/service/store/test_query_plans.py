@@ -25,9 +25,11 @@ from store.features.explain import item_search
 from store.features.explain.item_search import ItemName
 from store.features.pages import activity, run_history, run_spans
 from store.keys import TryRef
-from store.runs import answers, queues, runs, startable, tries, try_lookup
-from store.runs.answers import IdempotencyKey
-from store.runs.try_lock import AssetSelector, lock_asset
+from store.runs import runs
+from store.runs.queue import queues
+from store.runs.tries import answers, startable, tries, try_lookup
+from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.try_lock import AssetSelector, lock_asset
 from store.state.transactions import EntryTransaction
 from tests.databases import statements_of
 from tests.service.store import words

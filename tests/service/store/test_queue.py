@@ -14,8 +14,10 @@ from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event, task_instance
 from store.errors import NotFound
 from store.keys import JobDefinition
-from store.runs import decisions, due_jobs, jobs, queues, runs
-from store.runs.queues import JobQueue, QueueFilter, Rest, Span
+from store.runs import jobs, runs
+from store.runs.actions import decisions
+from store.runs.queue import due_jobs, queues
+from store.runs.queue.queues import JobQueue, QueueFilter, Rest, Span
 from tests.effort import PATIENCE
 from tests.service.store.words import (
     append,

@@ -20,9 +20,11 @@ from store.keys import TryRef
 from store.processes import cleanup, leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
-from store.runs import answers, due_jobs, queues, runs, startable, tries, try_lookup
-from store.runs.answers import IdempotencyKey
-from store.runs.try_lock import AssetSelector, lock_asset
+from store.runs import runs
+from store.runs.queue import due_jobs, queues
+from store.runs.tries import answers, startable, tries, try_lookup
+from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
 from tests.databases import migrate, statements_of
 from tests.features import HOOKS, KEPT_EVENTS

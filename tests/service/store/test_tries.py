@@ -16,9 +16,10 @@ from store.database import Database
 from store.database.schema import database_now, database_time_in, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TaskInstanceKey, TryKey, TryRef
-from store.runs import forgetting, renewals, runs, tries, try_lookup
-from store.runs.startable import Startable, next_startable
-from store.runs.try_lookup import OpenTry
+from store.runs import runs
+from store.runs.tries import forgetting, renewals, tries, try_lookup
+from store.runs.tries.startable import Startable, next_startable
+from store.runs.tries.try_lookup import OpenTry
 from tests.service.queued_tasks import queued_task_of
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 

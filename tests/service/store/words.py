@@ -23,8 +23,9 @@ from store.errors import PositionLost
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import queues, runs
-from store.runs.queues import JobQueue
+from store.runs import runs
+from store.runs.queue import queues
+from store.runs.queue.queues import JobQueue
 from store.runs.runs import TriggeredRun
 from tests.effort import PATIENCE
 

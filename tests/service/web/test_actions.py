@@ -12,8 +12,9 @@ from sqlalchemy import delete
 from store.database.schema import api_session
 from store.detection import positions
 from store.processes import audit
-from store.runs import bad_records, run_lists, runs
+from store.runs import run_lists, runs
 from store.runs.run_lists import RunFilter
+from store.runs.tries import bad_records
 from tests.databases import on_both
 from tests.service.web.browsing import HOME, Browser
 from watcher.host.health import WatcherReport

@@ -12,7 +12,7 @@ import pytest
 from config.features.alerts.settings import AlertConfig
 from store.features.alerts.alerts import KnownAlert
 from store.keys import Condition, JobDefinition
-from store.runs.waiting import QueueOfAsset
+from store.runs.queue.waiting import QueueOfAsset
 from watcher.features.alerts.changes import Rule, changes, rules, targets
 from watcher.features.problems.reading import of_waiting_job
 from watcher.scheduling.planning.conditions import lacking

@@ -16,13 +16,13 @@ from ruamel.yaml import YAML
 from watcher.cli.failures import CommandFailed
 from watcher.cli.output import Show, as_csv, as_yaml
 from watcher.cli.plain_text import harmless, harmless_lines, moment
-from watcher.cli.progress_bars import bars
 from watcher.cli.rendering import render
-from watcher.cli.run_progress import RunProgress
-from watcher.cli.runs import COLUMNS as RUNS
-from watcher.cli.store import COLUMNS as ENTRIES
 from watcher.cli.tables import Readable, properties, sentences, table
-from watcher.cli.watchers import COLUMNS as WATCHERS
+from watcher.features.commands.progress_bars import bars
+from watcher.features.commands.run_progress import RunProgress
+from watcher.features.commands.runs import COLUMNS as RUNS
+from watcher.features.commands.store import COLUMNS as ENTRIES
+from watcher.features.commands.watchers import COLUMNS as WATCHERS
 
 RUN_ID = "asset_triggered__2026-11-20T09:00:00.123456+00:00_0a1b2c3d"
 RUN = {

@@ -9,7 +9,7 @@ import pytest
 
 from config.reading.loader import load
 from store.features.catchup.catchups import StoredEvents
-from store.runs.queues import CountedQueue
+from store.runs.queue.queues import CountedQueue
 from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.vocabulary import vocabulary
 from watcher.features.catchup.check import catchup_findings

@@ -87,7 +87,7 @@ def test_the_page_of_the_architecture_has_a_row_for_each_feature() -> None:
 @pytest.mark.parametrize(
     ("file", "room"),
     [
-        ("store/runs/queues.py", "kernel"),
+        ("store/runs/queue/queues.py", "kernel"),
         ("watcher/app.py", "root"),
         ("watcher/features/__init__.py", "kernel"),
         ("store/features/__init__.py", "kernel"),

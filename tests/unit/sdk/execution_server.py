@@ -26,7 +26,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run, run_asset_event
 from store.keys import JobDefinition, Role, TryRef
-from store.runs import tries, try_lookup
+from store.runs.tries import tries, try_lookup
 from tests.databases import copied, migrated_file
 from tests.effort import PATIENCE
 from tests.service.api.application import (

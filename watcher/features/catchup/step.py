@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.detection import filters
 from store.features.catchup import catchups
 from store.references import has_where
-from store.runs import queues
-from store.runs.queues import JobQueue
+from store.runs.queue import queues
+from store.runs.queue.queues import JobQueue
 from watcher.scheduling.planning.plans import RunPlan, completing
 from watcher.scheduling.planning.triggering import take, waits_of
 

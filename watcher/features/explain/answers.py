@@ -22,8 +22,9 @@ from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
 from store.features.explain.item_search import ItemName, NamingEvents
 from store.references import has_where
-from store.runs import fates, waiting
+from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
+from store.runs.queue import waiting
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain

@@ -6,5 +6,5 @@ FEATURE = Feature(
     name="pages",
     needs=frozenset({"explain", "outbox", "reconcile", "replay", "rest"}),
     pages="watcher.features.pages.app.add_pages",
-    commands={"open": "watcher.cli.pages.top", "sign-in-link": "watcher.cli.pages.top"},
+    commands={"open": "watcher.features.commands.pages.top", "sign-in-link": "watcher.features.commands.pages.top"},
 )

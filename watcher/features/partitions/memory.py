@@ -22,7 +22,7 @@ from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import NO_MARK, QueuedIdentity, QueuedSpan, QueueMark, queued_key
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
-from store.runs.queues import JobQueue, StoredAsset
+from store.runs.queue.queues import JobQueue, StoredAsset
 from watcher.features.partitions.groups import PartitionGroup
 from watcher.features.partitions.item_counts import ItemCounts
 from watcher.scheduling.planning.plans import Waits

@@ -14,9 +14,9 @@ from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import GroupRest
 from store.keys import Batching, JobDefinition
 from store.partition_keys import group_of
-from store.runs import kept_events
-from store.runs.kept_events import KeptQueue
-from store.runs.queues import JobQueue, KeyedEvent
+from store.runs.queue import kept_events
+from store.runs.queue.kept_events import KeptQueue
+from store.runs.queue.queues import JobQueue, KeyedEvent
 from watcher.features.partitions.groups import (
     DueGroup,
     DuePartitions,

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.features.partitions import groups as partition_groups
 from store.keys import Batching, JobDefinition
-from store.runs import waiting
+from store.runs.queue import waiting
 from watcher.features.partitions.completeness import complete_references, missing_values
 from watcher.features.partitions.groups import GroupsOfNow, PartitionGroup, grouped
 from watcher.features.partitions.item_counts import ItemCount, ItemCounts

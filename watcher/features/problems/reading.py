@@ -17,11 +17,12 @@ from store.catalog.watchers import WatcherRow
 from store.features.problems import conditions
 from store.features.problems.conditions import MOST_FAILED, FailedRun
 from store.keys import JobDefinition
-from store.runs import bad_records, kept_events, waiting
-from store.runs.bad_records import MOST_UNRESOLVED
-from store.runs.kept_events import StrandedQueue
+from store.runs.queue import kept_events, waiting
+from store.runs.queue.kept_events import StrandedQueue
+from store.runs.queue.waiting import MOST_COUNTED, QueueOfAsset
 from store.runs.runs import RunRow
-from store.runs.waiting import MOST_COUNTED, QueueOfAsset
+from store.runs.tries import bad_records
+from store.runs.tries.bad_records import MOST_UNRESOLVED
 from watcher.features.problems.lateness import late_assets, late_jobs
 from watcher.scheduling.planning.base import Planners, WaitingPartition
 from watcher.scheduling.planning.conditions import Resolved, is_met, lacking

@@ -16,8 +16,9 @@ from store.database.paging import now_of
 from store.fates import Fate, of_item
 from store.features.explain import explanations
 from store.features.reconcile.event_fates import ReportedEvent
-from store.runs import fates, waiting
+from store.runs import fates
 from store.runs.fates import JobRecord
+from store.runs.queue import waiting
 from triggers.inventories import Inventory, content_text
 from watcher.features.explain.beginning import Beginning, beginning_of
 from watcher.features.reconcile.comparison import NamedItem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.features.replay import replays
-from store.runs.queues import JobQueue
+from store.runs.queue.queues import JobQueue
 from watcher.scheduling.planning.plans import RunPlan
 
 

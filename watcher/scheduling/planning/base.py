@@ -16,8 +16,8 @@ from typing import Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import JobDefinition
-from store.runs.kept_events import KeptQueue
-from store.runs.queues import JobQueue
+from store.runs.queue.kept_events import KeptQueue
+from store.runs.queue.queues import JobQueue
 from watcher.scheduling.planning import triggering
 from watcher.scheduling.planning.plans import RunPlan
 

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database import Database
-from store.runs import due_jobs, queues, runs
-from store.runs.queues import Clock, JobQueue
+from store.runs import runs
+from store.runs.queue import due_jobs, queues
+from store.runs.queue.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going

@@ -9,9 +9,10 @@ from typing import Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases
-from store.runs import kept_events, queues, runs
-from store.runs.kept_events import KeptQueue
-from store.runs.queues import JobQueue, Rest
+from store.runs import runs
+from store.runs.queue import kept_events, queues
+from store.runs.queue.kept_events import KeptQueue
+from store.runs.queue.queues import JobQueue, Rest
 from store.runs.runs import TriggeredRun
 from watcher.scheduling.planning.conditions import names_alias
 from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys

@@ -20,8 +20,9 @@ from store.database import Database
 from store.detection.interest import EventHooks
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import runs, try_lookup
-from store.runs.try_lookup import OpenTry
+from store.runs import runs
+from store.runs.tries import try_lookup
+from store.runs.tries.try_lookup import OpenTry
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going

@@ -14,9 +14,10 @@ import structlog
 from store.database import Database
 from store.detection.interest import EventHooks
 from store.processes.tokens import digest
-from store.runs import measures, renewals, tries
+from store.runs import measures
 from store.runs.measures import Cost
-from store.runs.try_lookup import OpenTry
+from store.runs.tries import renewals, tries
+from store.runs.tries.try_lookup import OpenTry
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.arguments import with_rendered_arguments

@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from store.database import Database
-from store.runs import forgetting
-from store.runs.forgetting import LeftTry
+from store.runs.tries import forgetting
+from store.runs.tries.forgetting import LeftTry
 from watcher.host.loops import keep_going
 from watcher.submit.base import Submitter
 

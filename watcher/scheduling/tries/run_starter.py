@@ -16,10 +16,10 @@ from store.database import Database
 from store.detection.interest import EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
-from store.runs import tries, try_lookup
-from store.runs.start_reasons import StartReasons
-from store.runs.startable import Startable, next_startable
-from store.runs.try_lookup import OpenTry
+from store.runs.tries import tries, try_lookup
+from store.runs.tries.start_reasons import StartReasons
+from store.runs.tries.startable import Startable, next_startable
+from store.runs.tries.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.admission import Admission, AdmissionLimits, admit

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from store.keys import TryKey
-from store.runs.try_lookup import OpenTry
+from store.runs.tries.try_lookup import OpenTry
 from triggers.hosting import ChangingSecrets
 from watcher.submit.base import (
     Addresses,

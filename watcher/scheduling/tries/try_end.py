@@ -11,10 +11,11 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.detection.interest import EventHooks
-from store.runs import measures, tries, try_lookup
+from store.runs import measures
 from store.runs.measures import Cost
-from store.runs.tries import emit_outlet_events
-from store.runs.try_lookup import OpenTry
+from store.runs.tries import tries, try_lookup
+from store.runs.tries.tries import emit_outlet_events
+from store.runs.tries.try_lookup import OpenTry
 from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.outcomes import Ending, Retries, decide
 from watcher.submit.base import Status

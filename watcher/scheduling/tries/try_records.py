@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from store.database import Database
-from store.runs import forgetting, renewals
+from store.runs.tries import forgetting, renewals
 
 
 @dataclass(frozen=True, kw_only=True)

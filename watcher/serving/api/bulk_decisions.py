@@ -10,7 +10,8 @@ from fastapi import HTTPException
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.processes import audit
-from store.runs import decisions, run_lists
+from store.runs import run_lists
+from store.runs.actions import decisions
 from store.runs.run_lists import RunFilter
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext

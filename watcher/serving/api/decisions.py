@@ -15,7 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from store.catalog import assets
 from store.errors import Conflict, NotFound
 from store.processes import audit
-from store.runs import bad_records, decisions, jobs, runs
+from store.runs import jobs, runs
+from store.runs.actions import decisions
+from store.runs.tries import bad_records
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext

@@ -30,7 +30,7 @@ from store.errors import (
     StoreError,
     TryFenced,
 )
-from store.runs.answers import ReplayedResponse
+from store.runs.tries.answers import ReplayedResponse
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from watcher.host.logs.paths import InvalidLogName
 

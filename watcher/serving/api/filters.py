@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from store.database.paging import Range
 from store.runs.run_lists import RUN_RANGES, RunFilter
-from store.runs.task_instances import TASK_RANGES, TaskFilter
+from store.runs.tries.task_instances import TASK_RANGES, TaskFilter
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, Text, example
 
 TextPattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None

@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from config.models.values import format_duration
 from store.keys import Condition, JobDefinition
 from store.references import decode, is_awaited, references
-from store.runs import waiting
 from store.runs.jobs import JobRow
-from store.runs.waiting import QueueOfAsset
+from store.runs.queue import waiting
+from store.runs.queue.waiting import QueueOfAsset
 from watcher.scheduling.planning.base import Planners, WaitingPartition
 from watcher.scheduling.planning.conditions import Resolved, asks, is_met, where_text
 from watcher.serving.api.shapes.dags import schedule_text

@@ -16,8 +16,9 @@ from store.detection import event_lists
 from store.detection.event_lists import EventFilter, StoredEvent
 from store.features.outbox import outbox
 from store.keys import AssetRef
-from store.runs import consumption, waiting
+from store.runs import consumption
 from store.runs.consumption import ConsumingRun
+from store.runs.queue import waiting
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.features.pages.forms import Form, go_to

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from store.catalog import assets
 from store.features.pages import run_history
-from store.runs import consumption, jobs, kept_events, run_lists
+from store.runs import consumption, jobs, run_lists
+from store.runs.queue import kept_events
 from store.runs.run_lists import RunFilter
 from store.runs.runs import RunRow
 from watcher.features.pages.forms import Form, go_to

@@ -10,8 +10,9 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from store.catalog.watchers import WatcherRow
 from store.features.pages import run_history
-from store.runs import jobs, waiting
+from store.runs import jobs
 from store.runs.jobs import JobFilter
+from store.runs.queue import waiting
 from watcher.features.pages.forms import Form, FormFields, go_to
 from watcher.features.pages.parts import ROWS
 from watcher.features.pages.pictures.run_strip import run_strip

@@ -16,7 +16,7 @@ from store.database.paging import PageRequest
 from store.features.pages import activity, run_history
 from store.runs import jobs, run_lists
 from store.runs.jobs import JobFilter
-from store.runs.queues import ACTIVE
+from store.runs.queue.queues import ACTIVE
 from store.runs.run_lists import RunFilter
 from watcher.features.pages.parts import FEW, ROWS
 from watcher.features.pages.pictures.run_strip import run_strip

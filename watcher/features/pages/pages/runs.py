@@ -15,11 +15,12 @@ from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.features.pages import run_history
 from store.keys import TaskInstanceKey
-from store.runs import consumption, run_lists, runs, task_instances
-from store.runs.queues import ACTIVE
+from store.runs import consumption, run_lists, runs
+from store.runs.queue.queues import ACTIVE
 from store.runs.run_lists import RunFilter
 from store.runs.runs import OVER, RunRow
-from store.runs.task_instances import TryOfRun
+from store.runs.tries import task_instances
+from store.runs.tries.task_instances import TryOfRun
 from store.state import history
 from watcher.features.pages.forms import Form, go_to
 from watcher.features.pages.pages.logs import Line, api_path, tail

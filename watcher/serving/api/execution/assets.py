@@ -15,7 +15,7 @@ from store.database.paging import PageRequest
 from store.detection import event_lists
 from store.detection.event_lists import EventAsset, EventFilter
 from store.errors import NotFound
-from store.runs.try_lock import AssetSelector
+from store.runs.tries.try_lock import AssetSelector
 from watcher.serving.api.context import Context
 from watcher.serving.api.execution.identity import (
     EVENTS,

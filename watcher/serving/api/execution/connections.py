@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from store.errors import NotFound
-from store.runs import tries
+from store.runs.tries import tries
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import Identity, OwnTry, forbidden

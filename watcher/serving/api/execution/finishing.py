@@ -19,8 +19,8 @@ from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
 from store.detection.interest import EventHooks, EventOrigin
 from store.keys import TryKey
-from store.runs import answers, tries
 from store.runs.runs import RunRow
+from store.runs.tries import answers, tries
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.execution.identity import Call, forbidden

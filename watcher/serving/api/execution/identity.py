@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import assets
 from store.catalog.assets import AssetRow
 from store.keys import ROLES, Role, TaskInstanceKey, TryKey, TryRef
-from store.runs import answers, task_instances, tries
-from store.runs.answers import IdempotencyKey
-from store.runs.try_lock import AssetSelector
+from store.runs.tries import answers, task_instances, tries
+from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.try_lock import AssetSelector
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, of_app
 from watcher.serving.api.sign_in.auth import Bearer, try_identity

@@ -12,9 +12,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from store.keys import TaskInstanceKey
-from store.runs import run_lists, runs, task_instances
+from store.runs import run_lists, runs
 from store.runs.run_lists import RunFilter
-from store.runs.task_instances import TaskFilter
+from store.runs.tries import task_instances
+from store.runs.tries.task_instances import TaskFilter
 from watcher.serving.api.context import Context
 from watcher.serving.api.execution.identity import Identity, forbidden, reading_as
 from watcher.serving.api.parameters import BIGGEST_SMALL, Moment, Text

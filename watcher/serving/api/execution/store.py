@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog.assets import AssetRow
-from store.runs.try_lock import AssetSelector, lock_asset
+from store.runs.tries.try_lock import AssetSelector, lock_asset
 from store.state import attributed
 from store.state.transactions import EntryTransaction, TransactionOutcome
 from store.values import check_key, to_json

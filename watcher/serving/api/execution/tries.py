@@ -16,8 +16,9 @@ from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
 from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
-from store.runs import consumption, jobs, measures, renewals, runs, tries
+from store.runs import consumption, jobs, measures, runs
 from store.runs.measures import Cost
+from store.runs.tries import renewals, tries
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.execution.finishing import Finish, finish

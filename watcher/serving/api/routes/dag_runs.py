@@ -15,11 +15,12 @@ from pydantic import Field
 from store.database.paging import PageRequest
 from store.detection.event_lists import StoredEvent
 from store.errors import NotFound
-from store.runs import consumption, jobs, run_lists, runs, task_instances
-from store.runs.queues import ACTIVE
+from store.runs import consumption, jobs, run_lists, runs
+from store.runs.queue.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
 from store.runs.runs import RunRow
-from store.runs.task_instances import TaskInstance
+from store.runs.tries import task_instances
+from store.runs.tries.task_instances import TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, resolve, trigger

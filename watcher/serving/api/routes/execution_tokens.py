@@ -17,7 +17,7 @@ from store.catalog import assets
 from store.errors import no_asset
 from store.keys import TaskInstanceKey
 from store.processes import audit
-from store.runs import foreign_tasks
+from store.runs.tries import foreign_tasks
 from watcher.serving import try_tokens
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT, MAY_MISS

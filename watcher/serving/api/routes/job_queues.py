@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 from store.errors import Conflict
 from store.keys import LONGEST_PARTITION_KEY
 from store.processes import audit
-from store.runs import jobs, kept_events
+from store.runs import jobs
+from store.runs.queue import kept_events
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import check_count

@@ -23,7 +23,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import runs, task_instances, try_lookup
+from store.runs import runs
+from store.runs.tries import task_instances, try_lookup
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.host.logs import reader, try_log

@@ -11,8 +11,8 @@ from fastapi import APIRouter, HTTPException, Query
 from store.database.schema import in_utc
 from store.errors import NotFound
 from store.processes import audit
-from store.runs import queues
-from store.runs.queues import QueueFilter
+from store.runs.queue import queues
+from store.runs.queue.queues import QueueFilter
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import AssetId
 from watcher.serving.api.shapes.base import Shape

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers as watcher_rows
 from store.runs import consumption
-from store.runs.changes import ChangeSet
+from store.runs.actions.changes import ChangeSet
 from store.state.history import HistoryEntry
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import BIGGEST, Text

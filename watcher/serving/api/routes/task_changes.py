@@ -14,9 +14,10 @@ from pydantic import Field, field_validator, model_validator
 from store.database.paging import PageRequest, Range
 from store.errors import Conflict
 from store.keys import TaskInstanceKey
-from store.runs import jobs, runs, task_instances
-from store.runs.queues import ACTIVE
-from store.runs.task_instances import TaskFilter, TaskInstance
+from store.runs import jobs, runs
+from store.runs.queue.queues import ACTIVE
+from store.runs.tries import task_instances
+from store.runs.tries.task_instances import TaskFilter, TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkResponse, BulkUpdateAction, apply_each
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, annotate, clear, settle

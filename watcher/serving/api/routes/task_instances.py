@@ -15,8 +15,9 @@ from pydantic import Field
 from store.database.paging import PageRequest
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import jobs, runs, task_instances
-from store.runs.task_instances import TASK_ORDERS, TaskInstance
+from store.runs import jobs, runs
+from store.runs.tries import task_instances
+from store.runs.tries.task_instances import TASK_ORDERS, TaskInstance
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.filters import TaskInstancesBatchBody, TaskQuery
 from watcher.serving.api.parameters import BIGGEST_SMALL, AnyMapIndex, cursor_window, window_of_body

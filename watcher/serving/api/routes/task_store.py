@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.base import TaskScope
 from store.errors import NotFound
 from store.processes import audit
-from store.runs import task_instances
+from store.runs.tries import task_instances
 from store.state.entries import TaskEntry
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BeforeValidator
 
 from store.database.cursors import CursorPage
-from store.runs.task_instances import OPERATOR, POOL, TaskInstance, TryOfRun
+from store.runs.tries.task_instances import OPERATOR, POOL, TaskInstance, TryOfRun
 from watcher.serving.api.shapes.base import Shape, duration, parsed
 
 

@@ -16,7 +16,7 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.runs.changes import ChangeFeed, ChangeSet
+from store.runs.actions.changes import ChangeFeed, ChangeSet
 from watcher.host.loops import keep_going
 
 ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now, database_time_in, task_instance, task_try
 from store.keys import TaskInstanceKey, TryKey
-from store.runs.try_lookup import this_try
+from store.runs.tries.try_lookup import this_try
 
 MOST_READ: Final = 100
 

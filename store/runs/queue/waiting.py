@@ -29,7 +29,7 @@ from store.database.schema import (
 )
 from store.references import ONLY_PLAIN, keys
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.queues import ACTIVE, first_of_each
+from store.runs.queue.queues import ACTIVE, first_of_each
 
 MOST_COUNTED: Final = 1000
 """The most queued events of one job and asset that are counted; one more is read, to show that there are more."""

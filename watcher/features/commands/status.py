@@ -16,7 +16,7 @@ from watcher.cli.commands import command
 from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
 from watcher.cli.output import Show
 from watcher.cli.tables import properties, table
-from watcher.cli.watchers import COLUMNS
+from watcher.features.commands.watchers import COLUMNS
 
 top = typer.Typer()
 ASK_DEADLINE: Final = 7.0

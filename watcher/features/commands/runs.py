@@ -68,10 +68,10 @@ async def watch(
     """Watch queued and running runs until Ctrl-C, or one run until it is over."""
     if run_id is not None and job == "~":
         raise CommandFailed("name the job of the run, too", ExitCode.USAGE)
-    from watcher.cli.run_progress import changed_lines, watch_runs  # noqa: PLC0415  see watcher.cli
+    from watcher.features.commands.run_progress import changed_lines, watch_runs  # noqa: PLC0415  see watcher.cli
 
     if show.for_people and sys.stdout.isatty():
-        from watcher.cli.progress_bars import bars  # noqa: PLC0415  see watcher.cli
+        from watcher.features.commands.progress_bars import bars  # noqa: PLC0415  see watcher.cli
 
         opened = bars()
     else:

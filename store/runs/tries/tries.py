@@ -28,12 +28,12 @@ from store.detection.events import AppendedEvents, NewEvent
 from store.detection.interest import EventHooks, EventOrigin
 from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef
-from store.runs import bad_records as bad_records_of_runs
-from store.runs.answers import IdempotencyKey
 from store.runs.runs import RunRow, move_run, this_run
-from store.runs.startable import Startable, may_start
-from store.runs.try_lock import UNFINISHED, lock_try
-from store.runs.try_lookup import OpenTry, lock_instance, this_try
+from store.runs.tries import bad_records as bad_records_of_runs
+from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.startable import Startable, may_start
+from store.runs.tries.try_lock import UNFINISHED, lock_try
+from store.runs.tries.try_lookup import OpenTry, lock_instance, this_try
 
 NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
 """The columns that are null while a task instance waits to be started."""

@@ -19,7 +19,7 @@ from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_con
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
-from watcher.cli.verdicts import verdicts
+from watcher.features.commands.verdicts import verdicts
 from watcher.installed import Installed, installed
 
 if TYPE_CHECKING:

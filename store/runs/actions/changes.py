@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.paging import all_of, now_of
 from store.database.schema import asset_event, run, task_instance, task_try, watcher
 from store.detection.event_lists import StoredEvent, with_assets
-from store.runs.queues import ACTIVE
+from store.runs.queue.queues import ACTIVE
 from store.runs.runs import RunRow
-from store.runs.task_instances import TaskInstance, of_ids
+from store.runs.tries.task_instances import TaskInstance, of_ids
 from store.state import history
 from store.state.history import HistoryEntry
 

@@ -16,8 +16,8 @@ from store.database.paging import PageRequest, Range, all_of, among, begins, lik
 from store.database.schema import job, leader, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
-from store.runs.start_reasons import StartReasons
-from store.runs.startable import most_running, running_of
+from store.runs.tries.start_reasons import StartReasons
+from store.runs.tries.startable import most_running, running_of
 
 _t = task_instance.c
 WaitsFor: TypeAlias = Literal["removed", "paused", "run", "turn"]

@@ -19,8 +19,8 @@ from store.catalog import assets
 from store.database.schema import asset, task_instance, task_try
 from store.errors import TryFenced, no_asset, no_task_instance
 from store.keys import AssetRef, TaskInstanceKey, TryKey, TryRef
-from store.runs import answers
-from store.runs.answers import IdempotencyKey
+from store.runs.tries import answers
+from store.runs.tries.answers import IdempotencyKey
 from store.state.entries import KeyLock
 from store.state.statements import key_lock
 

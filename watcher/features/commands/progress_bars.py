@@ -16,7 +16,7 @@ from watcher.cli.plain_text import harmless
 from watcher.cli.rendering import GAP, INDENT, STYLES
 
 if TYPE_CHECKING:
-    from watcher.cli.run_progress import Display, RunProgress
+    from watcher.features.commands.run_progress import Display, RunProgress
 
 WIDTH: Final = 24
 MOST: Final = 30

@@ -16,9 +16,10 @@ from store.database.schema import asset, job, job_schedule_alias, job_schedule_a
 from store.errors import Conflict
 from store.keys import JobDefinition
 from store.references import is_awaited, keys
-from store.runs import jobs, queues
-from store.runs.queues import KeyedEvent, keyed_events
-from store.runs.waiting import MOST_COUNTED
+from store.runs import jobs
+from store.runs.queue import queues
+from store.runs.queue.queues import KeyedEvent, keyed_events
+from store.runs.queue.waiting import MOST_COUNTED
 
 _q, _j = queued_event.c, job.c
 _DAG_ID: Final = bindparam("b_dag_id", type_=_q.dag_id.type)

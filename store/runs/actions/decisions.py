@@ -21,9 +21,9 @@ from store.database.schema import (
     task_try,
 )
 from store.errors import Conflict, no_run
-from store.runs import tries
-from store.runs.queues import ACTIVE
+from store.runs.queue.queues import ACTIVE
 from store.runs.runs import DELETED, IS_THERE, OVER, QUEUED, RunRow, move_run, this_run
+from store.runs.tries import tries
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:

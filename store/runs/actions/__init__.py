@@ -1,0 +1,1 @@
+"""What people do to runs and to queued events."""
