@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -140,7 +139,7 @@ async def test_a_program_reads_the_partition_of_its_run(
     late: bool,
 ) -> None:
     daemon.claim = {
-        "asked": {"partition_key": key, "of_feature": json.dumps({"partition_complete": complete, "late": late})},
+        "asked": {"partition_key": key, "partition_complete": complete, "late": late},
         "triggering_asset_events": {
             "inbox": [{**event(1, "inbox", "2026-11-20T09:00:00Z", files=[]), "partition_key": key}]
         },
