@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import PageRequest, ResultPage, begins, equal, like, newest, one_of, page, shaped
 from store.database.schema import asset, asset_alias_event, asset_event, run
-from store.detection.events import NewEvent
+from store.detection.events import EventFields, NewEvent
 from store.errors import NotFound, no_asset, no_event
-from store.keys import AssetId, EventId, TaskInstanceKey
+from store.keys import TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
 _SOURCE: Final = ("source_dag_id", "source_task_id", "source_run_id", "source_map_index")
@@ -45,23 +45,6 @@ class EventFilter:
     after: datetime | None = None
     not_after: datetime | None = None
     before: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventFields:
-    """What everybody may see of an event: the columns of its table that have these names; `extra` is a JSON object."""
-
-    id: EventId
-    asset_id: AssetId
-    timestamp: datetime
-    extra: Mapping[str, Any]
-    source_dag_id: str | None
-    source_run_id: str | None
-    source_task_id: str | None
-    source_map_index: int
-    source_watcher: str | None
-    trace_id: str
-    partition_key: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

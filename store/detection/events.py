@@ -47,7 +47,7 @@ from store.database.schema import (
 from store.detection import filters, interest
 from store.detection.interest import EventHooks, EventOrigin, Interest
 from store.detection.sketches import NO_NAMES
-from store.keys import Wake
+from store.keys import AssetId, EventId, Wake
 from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c
@@ -98,6 +98,23 @@ class NewEvent:
     sketch_bits: int | None = NO_NAMES.bits
     sketch_more_bits: int | None = None
     """The numbers of its sketch, as far as it has them: see `store.detection.sketches`. Without, it names no item of a watcher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventFields:
+    """What everybody may see of an event: the columns of its table that have these names; `extra` is a JSON object."""
+
+    id: EventId
+    asset_id: AssetId
+    timestamp: datetime
+    extra: Mapping[str, Any]
+    source_dag_id: str | None
+    source_run_id: str | None
+    source_task_id: str | None
+    source_map_index: int
+    source_watcher: str | None
+    trace_id: str
+    partition_key: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 
 from asset_job import events as sdk
 from store.database.schema import asset_event
-from store.detection.event_lists import EventFields
+from store.detection.events import EventFields
 from tests.service.api.application import Api, claimed
 
 FIELDS = frozenset(field.name for field in fields(EventFields))

@@ -11,7 +11,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from store.catalog.assets import AssetRow, Attached, JobOfAsset
-from store.detection.event_lists import EventFields, StoredEvent
+from store.detection.event_lists import StoredEvent
+from store.detection.events import EventFields
 from store.runs.consumption import ConsumingRun
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
