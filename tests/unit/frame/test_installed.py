@@ -141,6 +141,12 @@ def test_each_word_is_brought_by_one_feature(hook: str) -> None:
     OURS.words(hook)
 
 
+@pytest.mark.parametrize("hook", ["isolation", "count_cleaned"])
+def test_what_only_one_feature_can_do_is_brought_by_one(hook: str) -> None:
+    """The daemon takes the first one's."""
+    assert len(OURS.paths(hook)) == 1
+
+
 def test_hooks_run_in_the_order_of_the_list() -> None:
     for made in (assembly.event_hooks(OURS.features).features, assembly.declarations(OURS.features)):
         assert [*made] == [name for name in BUILT_IN if name in made]
