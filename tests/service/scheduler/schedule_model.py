@@ -184,6 +184,8 @@ class JobState:
     """What became of each run: queued, over or deleted."""
     forgotten: set[int] = field(default_factory=set)
     """The runs, by their number, that the clean-up has removed."""
+    past: set[int] = field(default_factory=set)
+    """The events that these runs had consumed."""
     clock: int | None = None
     """The month by which the next tick was computed."""
     tick_is_due: bool = False
@@ -342,14 +344,19 @@ class ScheduleModel:
                 kind = "waiting"
             elif event in job.dropped or state == "deleted":
                 kind = "dropped"
+            elif event in job.past:
+                kind = "forgotten"
             else:
                 kind = {"new": "new", "queued": "running", "over": "over"}[state]
-            is_queued = queued is not None and (kind == "new" or (kind == "dropped" and include_dropped))
+            again = kind in {"dropped", "forgotten"} and include_dropped
+            is_queued = queued is not None and (kind == "new" or again)
             counted["queued" if is_queued else kind] += 1
+            counted["queued forgotten"] += is_queued and kind == "forgotten"
             if is_queued and queued is not None:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
+                job.past.discard(event)
                 job.queue[event] = queued
                 job.came[event] = 0
                 job.owed.add(event)
@@ -362,12 +369,12 @@ class ScheduleModel:
         return counted
 
     def forget(self, dag_id: str) -> None:
-        """Let the clean-up remove the runs that are over: what they consumed counts as dropped."""
+        """Let the clean-up remove the runs that are over: what they consumed is counted apart."""
         job = self.jobs[dag_id]
         for number, state in enumerate(job.states):
             if state == "over" and number not in job.forgotten:
                 job.forgotten.add(number)
-                job.dropped.update(job.runs[number])
+                job.past.update(job.runs[number])
                 job.runs[number] = ()
 
     def kept(self) -> Mapping[str, int]:

@@ -298,6 +298,7 @@ async def _replay(
     assert counts.outside_range == counted["outside"]
     assert (counts.waiting, counts.running) == (counted["waiting"], counted["running"])
     assert counts.dropped == counted["dropped"]
+    assert counts.forgotten.loaded == counted["queued forgotten" if include_dropped else "forgotten"]
     if killed:
         with anyio.move_on_after(Random(last).random() / 50):
             await processes.check()
@@ -334,7 +335,9 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
         of_there = [each for number, each in enumerate(expected) if number not in state.forgotten]
         assert list(shown[dag_id].values()) == of_there, dag_id
         used = [event for events in state.runs for event in events]
-        assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
+        assert sorted([*used, *state.queue, *state.dropped, *state.past]) == sorted(state.owed), (
+            "each event is in one place"
+        )
 
 
 async def _shows(database: Database, model: ScheduleModel) -> None:
