@@ -27,7 +27,6 @@ from store.database.schema import asset, asset_alias, asset_event, job, queued_e
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.features.catchup import catchups
 from store.features.catchup.tables import catchup
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import GroupRest, QueuedIdentity, QueuedSpan
@@ -40,6 +39,7 @@ from store.references import satisfied
 from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.queue import kept_events, queues
 from store.runs.queue.queues import QueueFilter
+from tests import features
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
 from tests.service.scheduler import lacking_model
@@ -486,7 +486,7 @@ def deciding_again(patch: pytest.MonkeyPatch) -> None:
 
 def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
     """Plant: a new job does not get the event that was stored last."""
-    begin = catchups.begin
+    begin = features.APPLIED["catchup"]
 
     async def early(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
         counted = await begin(connection, applied)
@@ -495,7 +495,7 @@ def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
         await connection.execute(mine.values(to_event=catchup.c.to_event - 1))
         return counted
 
-    patch.setattr(catchups, "begin", early)
+    patch.setitem(features.APPLIED, "catchup", early)
 
 
 PLANTS = (deciding_again, catching_up_but_for_the_newest, keeping_no_record, missing_the_newest, clearing_twice)
