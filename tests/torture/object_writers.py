@@ -179,6 +179,8 @@ class NaivePoller:
         self._writers = writers
         self._highest = ""
         self.seen: set[Version] = set()
+        self.missed: set[Version] = set()
+        """Versions at or below the highest time that it has seen, which it will never see."""
 
     async def poll_until(self, enough: anyio.Event) -> None:
         while not enough.is_set():
@@ -187,7 +189,9 @@ class NaivePoller:
         await self._poll()
 
     async def _poll(self) -> None:
-        new = {version for version in await self._writers.listed() if version.last_modified > self._highest}
+        listed = await self._writers.listed()
+        self.missed = {version for version in listed if version.last_modified <= self._highest} - self.seen
+        new = {version for version in listed if version.last_modified > self._highest}
         self.seen |= new
         self._highest = max((version.last_modified for version in new), default=self._highest)
 
