@@ -79,8 +79,18 @@ def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
 class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
     """The events that this run consumes: asset name -> its events, oldest first. `[uri]` and `[Asset(…)]` work as well."""
 
-    def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
+    cleaned: Sequence[Mapping[str, Any]]
+    """The files of the events that `clean_source` deleted before this try started: they are left out of the events."""
+    superseded: Sequence[Mapping[str, Any]]
+    """The files of the events that are left out because a newer version of their path counts."""
+
+    def __init__(
+        self,
+        events: Mapping[str, list[dict[str, Any]]],
+        left_out: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    ) -> None:
         super().__init__({asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()})
+        self.cleaned, self.superseded = ((left_out or {}).get(fate, ()) for fate in ("cleaned", "superseded"))
 
     def __getitem__(self, asset: str | Asset) -> list[AssetEvent]:
         return super().__getitem__(self._name(asset))

@@ -92,7 +92,7 @@ class Run:
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self.appended_to: set[object] = set()
         self._warnings: list[str] = []
-        self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
+        self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"], claim.get("left_out"))
         self.options = claim["options"]
         self._worker = WorkerBackend(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]

@@ -660,6 +660,9 @@ task_try = table(
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Column("renewed_at", UtcDateTime),  # its driver's wrapper last renewed its right to run
     Column("lease_holder", String(64)),  # the one container that was granted this right
+    Column(
+        "changed_items", Text
+    ),  # JSON: its items that are not as their events say, as `ChangedItems` has them; null: none
     Column("forget_at", UtcDateTime),  # when its submitter removes what is left of it; null: nothing is left
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
     Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),

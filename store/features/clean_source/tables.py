@@ -45,4 +45,16 @@ cleaned_watcher = table(  # the watchers whose events' files are moved or delete
     feature="clean_source",
 )
 
-TABLES: Final = (cleaning, cleaned_watcher)
+removed_file = table(  # the files of events that were moved or deleted, whichever watcher's event they went with
+    "removed_file",
+    Lifecycle(
+        owner=RowOwner.ASSET,
+        kept=(DeletedWith(table="asset_event", columns={"event_id": "id"}, by_database=True),),
+    ),
+    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # its place in the event's `files`, from 0
+    Column("place", Text),  # JSON: what differs at its new place; `{}`: not looked for yet; null: it was deleted
+    feature="clean_source",
+)
+
+TABLES: Final = (cleaning, cleaned_watcher, removed_file)

@@ -31,6 +31,7 @@ from store.keys import TaskInstanceKey, TryKey, TryRef
 from store.runs.runs import RunRow, move_run, this_run
 from store.runs.tries import bad_records as bad_records_of_runs
 from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.changed_items import NONE_CHANGED, ChangedItems
 from store.runs.tries.startable import Startable, may_start
 from store.runs.tries.try_lock import UNFINISHED, lock_try
 from store.runs.tries.try_lookup import OpenTry, lock_instance, this_try
@@ -40,9 +41,15 @@ NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
 
 
 async def commit_intent(
-    connection: AsyncConnection, task: Startable, *, home_id: str, tag: str, token_hash: str
+    connection: AsyncConnection,
+    task: Startable,
+    *,
+    home_id: str,
+    tag: str,
+    token_hash: str,
+    changed: ChangedItems = NONE_CHANGED,
 ) -> RunRow | None:
-    """Record that `home_id` is about to start the try; return its run, which runs from now on.
+    """Record that `home_id` is about to start the try; return its run, which runs from now on. `changed` are its changed items.
 
     Return None if somebody else did, or the instance moved on.
     """
@@ -53,8 +60,21 @@ async def commit_intent(
         return None
     this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
     how = {"home_id": home_id, "submitter": task.definition.submitter, "tag": tag, "token_hash": token_hash}
-    await connection.execute(insert(task_try).values(**this, **how))
+    await connection.execute(insert(task_try).values(**this, **how, changed_items=changed.to_json()))
     return await move_run(connection, key.dag_id, key.run_id, "running")
+
+
+async def skip(connection: AsyncConnection, task: Startable, reason: str) -> RunRow | None:
+    """End a run instead of starting its next try, as a job ends that skips itself; return it.
+
+    Return None if somebody else did, or the instance moved on.
+    """
+    t, key = task_instance.c, task.key
+    mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
+    skipped = mine.values(state="skipped", detail=reason, not_before=None, end_date=database_now()).returning(t.id)
+    if (await connection.execute(skipped)).one_or_none() is None:
+        return None
+    return await move_run(connection, key.dag_id, key.run_id, "success", reason=reason)
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:

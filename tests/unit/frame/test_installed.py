@@ -20,6 +20,7 @@ from config.models import Configuration
 from config.models.settings import SettingsPart
 from config.reading.settings_loader import load_settings
 from store.processes.cleanup import Chore
+from store.runs.tries.changed_items import ItemChanges
 from tests.elsewhere import add_feature
 from triggers.base import BaseConnection, BaseEventTrigger
 from watcher import assembly
@@ -74,7 +75,7 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "submitters": is_subclass_of(Submitter),
     "refines": is_subclass_of(Submitter),
     "settings": is_subclass_of(SettingsPart),
-    "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 2,
+    "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 3,
     "planners": is_subclass_of(Planner),
     "tables": are(Table),
     "keeps_events": lambda made: isinstance(made, Select) and len(made.selected_columns) == 1,
@@ -83,6 +84,7 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "chores": are(Chore),
     "after_events": is_async("connection", "events"),
     "isolation": takes("hidden"),
+    "changed_items": lambda made: {*dir(ItemChanges)} <= {*dir(made)} and inspect.iscoroutinefunction(made.of_runs),
     "count_cleaned": is_async("connection", "watcher", "place"),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),

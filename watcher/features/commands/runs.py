@@ -112,6 +112,13 @@ async def retry(
     job: Annotated[str | None, typer.Argument(help="The job (its dag_id).")] = None,
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
     failed: Annotated[str | None, typer.Option(metavar="JOB", help="All failed runs of this job.")] = None,
+    include_cleaned: Annotated[
+        bool,
+        typer.Option(
+            "--include-cleaned",
+            help="Also a run that has succeeded and lacks files now, which clean_source has deleted: its part gets fewer rows.",
+        ),
+    ] = False,
 ) -> None:
     """Run a finished run again with the same events, or all failed runs of a job."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
@@ -119,7 +126,7 @@ async def retry(
             "name a job and a run, or a job whose failed runs are meant with --failed JOB", ExitCode.USAGE
         )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
-    body = {"dry_run": False}
+    body = {"dry_run": False, "include_cleaned": include_cleaned}
     again = [(await api.send("POST", f"{path_of(*run)}/clear", body=body)).json() for run in runs_to_repeat]
     show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
 

@@ -6,8 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from store.fates import Fate
 from watcher.serving.api.bulk_decisions import clear_all, clearable, configured_watchers, matching, pause_watchers
 from watcher.serving.api.context import Context
+from watcher.serving.api.decisions import LackingItems
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import RunQuery
 from watcher.serving.api.parameters import Body, Count, Text, example
@@ -18,7 +20,7 @@ from watcher.serving.api.sign_in.auth import Operator
 router = APIRouter(prefix="/api/v2")
 
 
-class ClearMatchingBody(Body):
+class ClearMatchingBody(LackingItems):
     """Without `dry_run: false` nothing is cleared. With an `expected_count`, another count is 409."""
 
     model_config = example(dry_run=False, expected_count=12)
@@ -28,10 +30,14 @@ class ClearMatchingBody(Body):
 
 
 class ClearedRunsResponse(Shape):
-    """How many runs were cleared, or with `dry_run` would be."""
+    """How many runs were cleared, or with `dry_run` would be.
+
+    Those that have succeeded and would lack items are left out. `cleaned` counts the files that `clean_source` has deleted of them.
+    """
 
     dry_run: bool
     expected_count: int
+    cleaned: int
 
 
 class PauseMatchingBody(Body):
@@ -57,9 +63,10 @@ async def clear_matching_runs(
     """Clear all runs that are over and match, of a job or with `~` of all jobs, the oldest first. At most 10,000 at a time."""
     which = query.filter(None if dag_id == ALL else dag_id)
     if body.dry_run:
-        return ClearedRunsResponse(dry_run=True, expected_count=len(await clearable(context, which)))
-    cleared = await clear_all(context, actor, which, body.expected_count)
-    return ClearedRunsResponse(dry_run=False, expected_count=cleared)
+        ids, lacking = await clearable(context, which, body.include)
+        return ClearedRunsResponse(dry_run=True, expected_count=len(ids), cleaned=lacking.get(Fate.CLEANED, 0))
+    cleared = await clear_all(context, actor, which, body.expected_count, body.include)
+    return ClearedRunsResponse(dry_run=False, expected_count=cleared.runs, cleaned=cleared.lacking.get(Fate.CLEANED, 0))
 
 
 @router.patch("/watchers", responses=MAY_CONFLICT, tags=["Watcher"])
