@@ -27,9 +27,5 @@ class WatcherFacts(Protocol):
         """How long files stay after all jobs have loaded them. None: for ever."""
 
     @property
-    def moves_cleaned(self) -> bool:
-        """Whether these files are moved to another place then, and not deleted."""
-
-    @property
     def has_slot(self) -> bool:
         """Whether it reads from a replication slot of its own."""

@@ -578,6 +578,9 @@ run = table(
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
     Column("of_feature", Text),  # JSON: what the planner that made it says of it; null: nothing
+    Column(
+        "changed_items", Text
+    ),  # JSON: how many items were changed at the start of its last try, by fate; null: none
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

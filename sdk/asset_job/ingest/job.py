@@ -75,6 +75,9 @@ class Ingest:
         summary = {"rows_loaded": table.rows, "bad_records": counts.bad, "duplicates": counts.good - table.rows}
         if self.options.on_unrepresentable == "null":
             summary["nulled_values"] = counts.nulled
+        events = self.run.triggering_asset_events
+        left_out = {"cleaned": len(events.cleaned), "superseded": len(events.superseded)}
+        summary |= {name: count for name, count in left_out.items() if count}
         self._report(to, summary, table.commit)
 
     def _merge(self, to: IngestDestination) -> None:

@@ -14,6 +14,7 @@ from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.dialects import chunks
 from store.database.schema import asset_event, database_time_in, queued_event
 from store.detection.interest import NOBODY, AddedEvents, EventOrigin
+from store.features.clean_source import removed_files
 from store.features.clean_source.tables import cleaned_watcher, cleaning
 from store.keys import Wake
 
@@ -38,8 +39,9 @@ async def apply(
         if configured:
             rows = [{"watcher": name, "after_seconds": seconds} for name, seconds in sorted(configured.items())]
             await connection.execute(insert(cleaned_watcher), rows)
-    names = {name for watcher in watchers.values() for name in watcher.assets}
-    return AppliedFeature(interest=[applied.asset_ids[name] for name in names])
+    await removed_files.give_up_search(connection, watchers.keys())
+    named = {applied.asset_ids[name] for watcher in watchers.values() for name in watcher.assets}
+    return AppliedFeature(interest=named | await removed_files.assets_of_interest(connection))
 
 
 async def after_events(connection: AsyncConnection, events: AddedEvents) -> Collection[Wake]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Text, false, text
 
 from store.database.lifecycle import DeletedWith, Follows, Lifecycle, NameRule, RemovedBy, RowOwner
 from store.database.schema import UtcDateTime
 from store.database.tables import NAME, table
+
+IS_SOUGHT: Final = text("place = '{}'")
 
 cleaning = table(  # events whose files are to be moved or deleted once every job has loaded them
     "cleaning",
@@ -53,7 +55,9 @@ removed_file = table(  # the files of events that were moved or deleted, whichev
     ),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("number", Integer, primary_key=True, autoincrement=False),  # its place in the event's `files`, from 0
-    Column("place", Text),  # JSON: what differs at its new place; `{}`: not looked for yet; null: it was deleted
+    Column("place", Text),  # JSON: what differs at its new place; `{}`: not known yet; null: it was deleted
+    Column("in_hand", Boolean, nullable=False, server_default=false()),  # it is being removed
+    Index("ix_removed_file_sought", "event_id", postgresql_where=IS_SOUGHT, sqlite_where=IS_SOUGHT),
     feature="clean_source",
 )
 

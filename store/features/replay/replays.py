@@ -39,7 +39,7 @@ from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs.actions import decisions
 from store.runs.fates import PlaceAtJob
 from store.runs.tries import changed_items
-from store.runs.tries.changed_items import ChangedItems, ItemHooks
+from store.runs.tries.changed_items import LEFT_OUT, ItemHooks, Lacking
 
 FEATURE: Final = "replay"
 """The name under which its steps are open."""
@@ -78,7 +78,7 @@ class ReplayCounts:
     forgotten: ForgottenEvents
     """Consumed by runs that the clean-up has removed: left out, or with `include_dropped` among the queued ones."""
     lacking: Mapping[Fate, int]
-    """The items, by their fates, of runs that are left out because they have succeeded and would lack them."""
+    """The items of the range that are gone, by their fates, or of runs that have events of it. Runs go without them."""
     fates: Mapping[Fate, int]
     """All events of the range, by what became of them at the job until now; without fates that none has."""
     stored_since: datetime | None
@@ -101,8 +101,8 @@ async def count(connection: AsyncConnection, which: ReplayRange, item_hooks: Ite
     if has_where(schedule):
         taken = await replay_filters.count(connection, selections.places(which), [*taken], schedule)
     cleared = select(run.c.id).where(selections.cleared(which, 0, None))
-    refused = await _refused(connection, which, item_hooks)
-    left_out = await selections.count_events(connection, which, refused)
+    lacking = await _lacking(connection, which, item_hooks)
+    left_out = await selections.count_events(connection, which, lacking.refused)
     of_runs = (
         select(func.count()).select_from(run_asset_event.join(run, selections.RUN_OF)).where(run.c.id.in_(cleared))
     )
@@ -119,27 +119,30 @@ async def count(connection: AsyncConnection, which: ReplayRange, item_hooks: Ite
         queued=sum(taken.values()),
         cleared=over,
         cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one()
-        - len(refused),
+        - len(lacking.refused),
         outside_range=all_events - over,
         waiting=events[PlaceAtJob("queue", Fate.QUEUED)],
         running=in_runs[Fate.QUEUED] + in_runs[Fate.RUNNING],
         dropped=sum(events[each] - taken.get(each, 0) for each in selections.DROPPED),
         forgotten=ForgottenEvents(loaded=loaded, failed=failed, unknown=unknown),
-        lacking=changed_items.counted(refused.values()),
+        lacking=lacking.counts,
         fates=fates,
         stored_since=(await connection.execute(oldest)).scalar_one(),
         jobs_behind=(await connection.execute(selections.behind(which.dag_id))).scalars().all(),
     )
 
 
-async def _refused(
-    connection: AsyncConnection, which: ReplayRange, item_hooks: ItemHooks
-) -> Mapping[int, ChangedItems]:
-    """Return the runs that would be cleared, but have succeeded and would lack items."""
+async def _lacking(connection: AsyncConnection, which: ReplayRange, item_hooks: ItemHooks) -> Lacking:
+    """Return which runs are not cleared because they have succeeded and would lack items, and how many items are gone at all."""
     if not await item_hooks.are_interested(connection):
-        return {}
+        return Lacking()
     cleared = (await connection.execute(select(run.c.id).where(selections.cleared(which, 0, None)))).scalars().all()
-    return await changed_items.refusals(connection, item_hooks, cleared, which.include_items, lock=False)
+    of_runs = await changed_items.lacking(connection, item_hooks, cleared, which.include_items, lock=False)
+    others = selections.places(which).subquery()
+    queueable = [each.text for each in selections.queueable(which)]
+    of_queued = await item_hooks.count(connection, select(others.c.id).where(others.c.place.in_(queueable)))
+    left_out = {fate: number for fate, number in of_queued.items() if fate in LEFT_OUT}
+    return Lacking(refused=of_runs.refused, counts=Counter(of_runs.counts) + Counter(left_out))
 
 
 async def begin(

@@ -46,15 +46,15 @@ async def clear(
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
     if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
-    refused = await changed_items.refusals(connection, item_hooks, [number], include, lock=True)
-    if refused:
-        raise await changed_items.refusal(connection, run_id, refused[number])
+    lacking = await changed_items.lacking(connection, item_hooks, [number], include, lock=True)
+    if lacking.refused:
+        raise await changed_items.refusal(connection, run_id, lacking.refused[number])
     await requeue(connection, tasks, this_run(dag_id, run_id))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClearedRuns:
-    """How many runs were cleared. `lacking` counts by fate the items of those that were not, because they would lack these."""
+    """How many runs were cleared. `lacking` counts by fate the items that these lack, and those that were left alone would lack."""
 
     runs: int
     lacking: Mapping[Fate, int]
@@ -78,10 +78,10 @@ async def clear_over(
     tasks = (await connection.execute(locked.with_for_update(key_share=True, of=task_instance))).all()
     over = select(run.c.id).where(run.c.id.in_(ids), run.c.state.in_(OVER)).order_by(run.c.id)
     runs = set((await connection.execute(over.with_for_update(key_share=True))).scalars())
-    refused = await changed_items.refusals(connection, item_hooks, runs, include, lock=True)
-    runs -= refused.keys()
+    lacking = await changed_items.lacking(connection, item_hooks, runs, include, lock=True)
+    runs -= lacking.refused.keys()
     await requeue(connection, [task.id for task in tasks if task.run in runs], run.c.id.in_(runs))
-    return ClearedRuns(runs=len(runs), lacking=changed_items.counted(refused.values()))
+    return ClearedRuns(runs=len(runs), lacking=lacking.counts)
 
 
 async def requeue(connection: AsyncConnection, tasks: Sequence[str], which: ColumnElement[bool]) -> None:

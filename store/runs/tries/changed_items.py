@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol, Self
 
@@ -93,6 +93,10 @@ class ChangedItems:
             if before is None or (before.fate not in LEFT_OUT and item.fate in LEFT_OUT):
                 known[item.event_id, item.number] = item
         return cls([known[key] for key in sorted(known)])
+
+    def counts_to_json(self) -> str | None:
+        """Return the counts as the text that a run keeps; None: no item was changed."""
+        return json.dumps(self.counts) if self.counts else None
 
     def to_json(self) -> str | None:
         """Return the text that a try keeps; None: no item was changed."""
@@ -259,40 +263,51 @@ _EVENTS_OF_RUN: Final = (
 )
 
 
-async def refusals(
-    connection: AsyncConnection, hooks: ItemHooks, run_ids: Collection[int], include: Collection[Fate], *, lock: bool
-) -> Mapping[int, ChangedItems]:
-    """Return which of these runs must not run again, by `run.id`, each with the items that it would lack.
+@dataclass(frozen=True, kw_only=True)
+class Lacking:
+    """What runs would lack if they ran again.
 
-    These have succeeded: another try would replace what it wrote by less. Items whose fate is in `include` may be lacking.
+    `refused` are those that must not, by `run.id`, each with its items: they have succeeded, and another try would replace what
+    they wrote by less. `counts` are the items that any of the runs would lack, by their fates.
     """
-    changed = {
-        run_id: replace(items, items=lacking)
-        for run_id, items in (await hooks.of_runs(connection, run_ids, lock=lock)).items()
-        if (lacking := [item for item in items.items if item.fate in LEFT_OUT and item.fate not in include])
+
+    refused: Mapping[int, ChangedItems] = field(default_factory=dict)
+    counts: Mapping[Fate, int] = field(default_factory=dict)
+
+
+async def lacking(
+    connection: AsyncConnection, hooks: ItemHooks, run_ids: Collection[int], include: Collection[Fate], *, lock: bool
+) -> Lacking:
+    """Return what these runs would lack. Items whose fate is in `include` are no reason to refuse a run."""
+    of_runs = await hooks.of_runs(connection, run_ids, lock=lock)
+    left_out = {
+        run_id: ChangedItems([item for item in items.items if item.fate in LEFT_OUT])
+        for run_id, items in of_runs.items()
+        if items.left_out
     }
-    again = await have_succeeded(connection, changed.keys()) if changed else frozenset[int]()
-    return {run_id: items for run_id, items in changed.items() if run_id in again}
-
-
-def counted(changed: Iterable[ChangedItems]) -> Mapping[Fate, int]:
-    """Count the items of several runs by their fates."""
+    not_included = {
+        run_id: ChangedItems(items)
+        for run_id, changed in left_out.items()
+        if (items := [item for item in changed.items if item.fate not in include])
+    }
+    again = await have_succeeded(connection, not_included.keys()) if not_included else frozenset[int]()
+    refused = {run_id: items for run_id, items in not_included.items() if run_id in again}
     counts = Counter[Fate]()
-    for items in changed:
-        counts.update(items.counts)
-    return counts
+    for changed in left_out.values():
+        counts.update(changed.counts)
+    return Lacking(refused=refused, counts=counts)
 
 
-async def refusal(connection: AsyncConnection, run_name: str, lacking: ChangedItems) -> Conflict:
+async def refusal(connection: AsyncConnection, run_name: str, items: ChangedItems) -> Conflict:
     """Return the error that says why a run, which has succeeded, does not run again without these items."""
-    named = lacking.items[:MOST_NAMED]
+    named = items.items[:MOST_NAMED]
     query = select(_e.id, _e.extra).where(_e.id.in_({item.event_id for item in named}))
     extras = {row.id: json.loads(row.extra) for row in await connection.execute(query)}
     names = [name_of(extras[item.event_id]["files"][item.number]) for item in named]
-    more = len(lacking.items) - len(named)
+    more = len(items.items) - len(named)
     listed = ", ".join(names) + (f" and {more:,} more" if more else "")
-    fates = sorted(lacking.counts)
-    counted = " and ".join(f"{lacking.counts[fate]:,} {fate.value}" for fate in fates)
+    fates = sorted(items.counts)
+    counted = " and ".join(f"{items.counts[fate]:,} {fate.value}" for fate in fates)
     remedy = " and ".join(f"include_{fate.value}" for fate in fates)
     return Conflict(
         f"the run {run_name!r} has succeeded, and {counted} of its files would be missing now ({listed}), so that its part would be"

@@ -61,10 +61,12 @@ async def commit_intent(
     this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
     how = {"home_id": home_id, "submitter": task.definition.submitter, "tag": tag, "token_hash": token_hash}
     await connection.execute(insert(task_try).values(**this, **how, changed_items=changed.to_json()))
-    return await move_run(connection, key.dag_id, key.run_id, "running")
+    return await move_run(connection, key.dag_id, key.run_id, "running", changed_items=changed.counts_to_json())
 
 
-async def skip(connection: AsyncConnection, task: Startable, reason: str) -> RunRow | None:
+async def skip(
+    connection: AsyncConnection, task: Startable, reason: str, changed: ChangedItems = NONE_CHANGED
+) -> RunRow | None:
     """End a run instead of starting its next try, as a job ends that skips itself; return it.
 
     Return None if somebody else did, or the instance moved on.
@@ -74,7 +76,9 @@ async def skip(connection: AsyncConnection, task: Startable, reason: str) -> Run
     skipped = mine.values(state="skipped", detail=reason, not_before=None, end_date=database_now()).returning(t.id)
     if (await connection.execute(skipped)).one_or_none() is None:
         return None
-    return await move_run(connection, key.dag_id, key.run_id, "success", reason=reason)
+    return await move_run(
+        connection, key.dag_id, key.run_id, "success", reason=reason, changed_items=changed.counts_to_json()
+    )
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:

@@ -20,7 +20,6 @@ from config.models import Configuration
 from config.models.settings import SettingsPart
 from config.reading.settings_loader import load_settings
 from store.processes.cleanup import Chore
-from store.runs.tries.changed_items import ItemChanges
 from tests.elsewhere import add_feature
 from triggers.base import BaseConnection, BaseEventTrigger
 from watcher import assembly
@@ -84,7 +83,9 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "chores": are(Chore),
     "after_events": is_async("connection", "events"),
     "isolation": takes("hidden"),
-    "changed_items": lambda made: {*dir(ItemChanges)} <= {*dir(made)} and inspect.iscoroutinefunction(made.of_runs),
+    "changed_items": lambda made: all(
+        inspect.iscoroutinefunction(getattr(made, name, None)) for name in ("of_runs", "count")
+    ),
     "count_cleaned": is_async("connection", "watcher", "place"),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),

@@ -17,7 +17,7 @@ from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
-from store.features.clean_source import cleanings
+from store.features.clean_source import cleanings, removed_files
 from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
 from store.features.explain.item_search import ItemName, NamingEvents
@@ -81,10 +81,7 @@ async def answers(
                 tasks.start_soon(ask, name)
     inside = [name for name in names if explained[name].state != "outside"] or names
     async with context.database.reading() as connection:
-        told = {
-            name: await _answer(context, connection, control, name, explained[name], beginning)
-            for name in sorted(inside)
-        }
+        told = {name: await _answer(context, connection, name, explained[name], beginning) for name in sorted(inside)}
     for name, answer in told.items():
         if beginning is None and answer.verdict.event is None and explained[name].state == "reported":
             told[name] = await _with_beginning(context, control, name, explained[name]) or answer
@@ -102,7 +99,7 @@ async def _with_beginning(
             return None
         async with context.database.reading() as connection:
             begin = await beginning_of(connection, hosted, inventory, kept)
-            return await _answer(context, connection, control, name, explanation, begin)
+            return await _answer(context, connection, name, explanation, begin)
     return None
 
 
@@ -117,7 +114,6 @@ def _asked(control: Control, item: str) -> Sequence[str]:
 async def _answer(
     context: ApiContext,
     connection: AsyncConnection,
-    control: Control,
     name: str,
     explanation: Explanation,
     beginning: Beginning | None,
@@ -144,7 +140,7 @@ async def _answer(
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
-        fate_of_cleaned=control.known(name).fate_of_cleaned,
+        removed=await removed_files.of_events(connection, ids),
         beginning=beginning,
     )
     return WatcherAnswer(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
 from store.detection.sketches import microseconds
-from store.fates import HAS_LOADED, Fate, of_item, without_event
+from store.fates import HAS_LOADED, Fate, of_item, of_removed, without_event
 from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
@@ -44,7 +44,8 @@ class Evidence:
     """Runs that ended earlier may have been removed."""
     cleanings: Mapping[int, Cleaning] = field(default_factory=dict)
     """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
-    fate_of_cleaned: Fate = Fate.CLEANED
+    removed: Mapping[int, Mapping[int, Fate]] = field(default_factory=dict)
+    """The files of these events that `clean_source` has moved or deleted, by event and number."""
     beginning: Beginning | None = None
     """What was passed over and forgotten. None: the trigger cannot list its source, or an event names the item."""
 
@@ -75,6 +76,10 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
     if events:
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
+
+
+_GONE: Final = frozenset({"missing", "unknown"})
+"""What the trigger says of an item that may have been removed."""
 
 
 def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
@@ -113,15 +118,16 @@ def _replaced(event: NamingEvent, explanation: Explanation, evidence: Evidence) 
 def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return what became of an event that names the item."""
     at_jobs, cleaning = _at_all_jobs(event, evidence), evidence.cleanings.get(event.id)
-    if explanation.state in {"missing", "unknown"} and cleaning and cleaning.has_removed(event.place, event.files):
-        at_jobs = [_cleaned(each, evidence.fate_of_cleaned) for each in at_jobs]
+    removed = evidence.removed.get(event.id, {}).get(event.place) if explanation.state in _GONE else None
+    if removed is not None:
+        at_jobs = [replace(each, fate=of_removed(each.fate, removed)) for each in at_jobs]
     state = of_item(each.fate for each in at_jobs)
     parts = [
         f"reported in event {event.id} at {moment_in_words(event.timestamp)}",
         *fates_in_words(at_jobs, evidence.filtered, evidence.runs_since),
     ]
     if explanation.state == "missing":
-        parts += sentences_of_missing(cleaning, event.place, event.files)
+        parts += sentences_of_missing(cleaning, event.files, removed)
     else:
         parts += sentences_of_staying(cleaning)
     if explanation.state == "unknown":
@@ -130,11 +136,6 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
         facts["queued_for"] = queued
     return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event, at_jobs=at_jobs)
-
-
-def _cleaned(each: EventAtJob, fate: Fate) -> EventAtJob:
-    """Return what became of a file of the event that was cleaned away, at a job."""
-    return replace(each, fate=fate) if each.fate is Fate.LOADED else each
 
 
 def _at_all_jobs(event: NamingEvent, evidence: Evidence) -> Sequence[EventAtJob]:

@@ -66,8 +66,8 @@ class ReplayResponse(Shape):
     """What a replay does, or with `dry_run` would do, counted in events.
 
     `expected_count` is `queued` and `cleared` together. `outside_range` are further events of the runs that are cleared.
-    `cleaned` counts the files, deleted by `clean_source`, of runs that have succeeded and are not cleared, because they would lack
-    these; unless `include_cleaned` is given. `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
+    `cleaned` counts the files among these that `clean_source` has deleted. Runs that have succeeded and have such files are not
+    cleared, unless `include_cleaned` is given; all others go without them. `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
     `queued`. `fates` counts all events of the range by what became of them at the job until now. `stored_since` is the time of
     the oldest event that is still stored.
     """

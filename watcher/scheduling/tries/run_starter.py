@@ -172,7 +172,7 @@ class RunStarter:
         """Commit the intent, or end the run if none of its items is left; return it as it is then. None: the task has changed."""
         if await changed_items.nothing_left(connection, task.number, changed):
             reason = next(fate for fate in LEFT_OUT if fate in changed.counts)
-            return await tries.skip(connection, task, reason)
+            return await tries.skip(connection, task, reason, changed)
         return await tries.commit_intent(
             connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token), changed=changed
         )

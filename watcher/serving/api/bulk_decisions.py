@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -33,15 +32,15 @@ async def clearable(
 ) -> tuple[Sequence[int], Mapping[Fate, int]]:
     """Return the matching runs that can be cleared: those that are over, the oldest first. Raise 422 for more than `MOST`.
 
-    Those that have succeeded and would lack items are left out, unless the fates of these are in `include`; the items are
-    counted by their fates.
+    Those that have succeeded and would lack items are left out, unless the fates of these are in `include`. All items that
+    matching runs lack are counted by their fates.
     """
     async with context.database.reading() as connection:
         ids = await run_lists.clearable(connection, which, limit=MOST + 1)
         if len(ids) > MOST:
             raise HTTPException(422, f"more than {MOST:,} runs match; narrow the filter, and clear them in parts")
-        refused = await changed_items.refusals(connection, context.item_hooks, ids, include, lock=False)
-    return [number for number in ids if number not in refused], changed_items.counted(refused.values())
+        lacking = await changed_items.lacking(connection, context.item_hooks, ids, include, lock=False)
+    return [number for number in ids if number not in lacking.refused], lacking.counts
 
 
 async def clear_all(
@@ -53,7 +52,7 @@ async def clear_all(
     """
     ids, lacking = await clearable(context, which, include)
     check_count(len(ids), expected_count, "runs")
-    cleared, all_lacking = 0, Counter(lacking)
+    cleared = 0
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         async with context.database.transaction() as connection:
@@ -61,9 +60,8 @@ async def clear_all(
             target = which.dag_id if which.dag_id is not None else "~"
             await audit.record(connection, actor.name, "run.clear", target, {"runs": done.runs}, new_write_id())
         cleared += done.runs
-        all_lacking.update(done.lacking)
     context.hint(Hint(what="tries"))
-    return ClearedRuns(runs=cleared, lacking=all_lacking)
+    return ClearedRuns(runs=cleared, lacking=lacking)
 
 
 def matching(rows: Sequence[WatcherRow], text: str, state: str | None) -> Sequence[WatcherRow]:

@@ -107,9 +107,9 @@ async def check_clear(
 ) -> None:
     """Raise `Conflict` for a run that has succeeded, and would lack items whose fates are not in `include` if it were cleared."""
     number = (await runs.get(connection, dag_id, run_id)).id
-    refused = await changed_items.refusals(connection, context.item_hooks, [number], include, lock=False)
-    if refused:
-        raise await changed_items.refusal(connection, run_id, refused[number])
+    lacking = await changed_items.lacking(connection, context.item_hooks, [number], include, lock=False)
+    if lacking.refused:
+        raise await changed_items.refusal(connection, run_id, lacking.refused[number])
 
 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:

@@ -18,9 +18,11 @@ depends_on = None
 
 _BIG_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _AT_ONCE = 500
+_IS_SOUGHT = sa.text("place = '{}'")
 
 
 def upgrade() -> None:
+    op.add_column("run", sa.Column("changed_items", sa.Text()))
     op.add_column("task_try", sa.Column("changed_items", sa.Text()))
     op.add_column("replay", sa.Column("include_items", sa.Text()))
     op.create_table(
@@ -34,7 +36,11 @@ def upgrade() -> None:
         ),
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("place", sa.Text()),
+        sa.Column("in_hand", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.PrimaryKeyConstraint("event_id", "number"),
+    )
+    op.create_index(
+        "ix_removed_file_sought", "removed_file", ["event_id"], postgresql_where=_IS_SOUGHT, sqlite_where=_IS_SOUGHT
     )
     _record_files_removed_before()
 
@@ -42,6 +48,7 @@ def upgrade() -> None:
 def _record_files_removed_before() -> None:
     connection = op.get_bind()
     removed = sa.table("removed_file", sa.column("event_id"), sa.column("number"), sa.column("place"))
+    removed_in_hand = sa.table("removed_file", sa.column("event_id"), sa.column("number"), sa.column("in_hand"))
     query = sa.text(
         "SELECT c.event_id, c.files, c.next_file, c.staying, c.removed, e.extra FROM cleaning c"
         " JOIN asset_event e ON e.id = c.event_id WHERE c.removed > 0 AND c.event_id > :after ORDER BY c.event_id"
@@ -58,6 +65,15 @@ def _record_files_removed_before() -> None:
         for start in range(0, len(new), _AT_ONCE):
             connection.execute(sa.insert(removed), new[start : start + _AT_ONCE])
 
+    working = connection.execute(sa.text("SELECT event_id, working FROM cleaning WHERE working IS NOT NULL")).all()
+    for row in working:
+        in_hand = [
+            {"event_id": row.event_id, "number": int(number), "in_hand": True}
+            for number in json.loads(row.working)["files"]
+        ]
+        if in_hand:
+            connection.execute(sa.insert(removed_in_hand), in_hand)
+
 
 def _removed_files(row: sa.Row[tuple[int, str | None, int, str, int, str]]) -> list[int]:
     """Return the numbers of the files of an event that were removed; none where those that were gone before cannot be told from them."""
@@ -71,3 +87,4 @@ def downgrade() -> None:
     op.drop_table("removed_file")
     op.drop_column("replay", "include_items")
     op.drop_column("task_try", "changed_items")
+    op.drop_column("run", "changed_items")

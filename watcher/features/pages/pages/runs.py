@@ -94,9 +94,9 @@ async def all_runs(
         rows = await run_lists.latest(connection, few, limit=ROWS + 1, before=before)
         past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
-        lacking = await changed_items.refusals(connection, view.context.item_hooks, clearable, (), lock=False)
+        lacking = await changed_items.lacking(connection, view.context.item_hooks, clearable, (), lock=False)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
-    count = len(clearable) - len(lacking) if len(clearable) <= MOST else 0
+    count = len(clearable) - len(lacking.refused) if len(clearable) <= MOST else 0
     strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
     return view.page("runs.html", runs=part, before=before, selection=selection, strip=strip, clearable=count)
 

@@ -32,7 +32,8 @@ class ClearMatchingBody(LackingItems):
 class ClearedRunsResponse(Shape):
     """How many runs were cleared, or with `dry_run` would be.
 
-    Those that have succeeded and would lack items are left out. `cleaned` counts the files that `clean_source` has deleted of them.
+    `cleaned` counts the files of matching runs that `clean_source` has deleted. Runs that have succeeded and have such files are
+    left out, unless `include_cleaned` is given; others run without them.
     """
 
     dry_run: bool
