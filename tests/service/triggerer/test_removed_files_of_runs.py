@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Applied
 from store.database import Database
-from store.database.schema import asset_event, run, task_instance
+from store.database.schema import asset_event, job, run, task_instance
 from store.features.catchup import catchups
 from store.features.clean_source import recording, removed_files
 from store.features.clean_source.recording import CleanedWatcher
