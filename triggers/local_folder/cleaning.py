@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
+from triggers.base import Finding
 from triggers.cleaning import CopiedFile, FoundFile, LoadedFile, Outcome
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.questions.cleaning import FileCleaner
@@ -152,6 +153,19 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                     os.unlink(copy, dir_fd=target)
                     return "gone"
                 return publish(target, copy, target_name)
+
+
+def target_check(target: str) -> Finding:
+    """Check that moved files can be written and read."""
+    if os.access(target, os.R_OK | os.W_OK | os.X_OK):
+        return Finding.ok(
+            "move_to", f"{target} can be written and read; jobs read moved files there, and need that right, too"
+        )
+    return Finding.warning(
+        "move_to",
+        f"moved files cannot be written to {target}, or not be read there",
+        "make the folder, and let the daemon's account and those of the jobs read there",
+    )
 
 
 def _copy_of(file: LoadedFile) -> str:

@@ -184,6 +184,24 @@ async def cleaning_check(client: S3Client, options: S3NewFilesOptions) -> Findin
     )
 
 
+async def target_check(client: S3Client, target: ObjectPlace) -> Finding:
+    """Ask for an object of the target that is not there. The answer that it is missing takes the right to read, and to list."""
+    place = f"s3://{target.bucket}/{target.prefix}"
+    try:
+        async with client.writer.open() as writer:
+            key = f"{target.prefix}.asset-watcher-{uuid4().hex}"
+            await _head(writer, {"Bucket": target.bucket, "Key": key, **client.writer.extra})
+    except S3Refused as error:
+        return Finding.warning(
+            "move_to",
+            f"moved objects may not be readable at {place}: {error}",
+            "let the watcher's identity and those of the jobs get objects there, and list the bucket",
+        )
+    return Finding.ok(
+        "move_to", f"the watcher can read {place}; jobs read moved objects there, and need that right, too"
+    )
+
+
 def _etag(file: LoadedFile) -> str:
     return f'"{file.content["etag"]}"'
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import configuration_lock
 from store.database.dialects import chunks, is_one_of, upsert
-from store.database.schema import asset_event, asset_interest, run, run_asset_event
+from store.database.schema import (
+    asset,
+    asset_alias,
+    asset_alias_asset,
+    asset_event,
+    asset_interest,
+    job,
+    run,
+    run_asset_event,
+)
 from store.fates import Fate
 from store.features.clean_source.tables import IS_SOUGHT, removed_file
 from store.runs.tries.changed_items import ChangedItem
@@ -110,6 +120,31 @@ async def between(connection: AsyncConnection, low: int, high: int) -> Mapping[i
     for row in await connection.execute(query):
         gone[row.event_id][row.number] = Fate.CLEANED if row.place is None else Fate.MOVED
     return gone
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletedFiles:
+    """The jobs that are known, how many files were deleted by the uri of their events' asset, and the uris that aliases resolved to."""
+
+    jobs: AbstractSet[str]
+    files: Mapping[str, int]
+    aliases: Mapping[str, AbstractSet[str]]
+
+
+async def deleted(connection: AsyncConnection) -> DeletedFiles:
+    """Count all files that were deleted, by asset."""
+    e = asset_event.c
+    files = select(asset.c.uri, func.count().label("files")).join_from(removed_file, asset_event, e.id == _f.event_id)
+    files = files.join(asset, asset.c.id == e.asset_id).where(_f.place.is_(None), ~_f.in_hand).group_by(asset.c.uri)
+    resolved = select(asset_alias.c.name, asset.c.uri).join_from(asset_alias_asset, asset_alias).join(asset)
+    uris: defaultdict[str, set[str]] = defaultdict(set)
+    for row in await connection.execute(resolved):
+        uris[row.name].add(row.uri)
+    return DeletedFiles(
+        jobs={*(await connection.execute(select(job.c.dag_id))).scalars()},
+        files={row.uri: row.files for row in await connection.execute(files)},
+        aliases=uris,
+    )
 
 
 class RemovedFiles:

@@ -54,7 +54,8 @@ async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Show one run and its task instances."""
     run = await api.get(path_of(job, run_id))
     tasks = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"]
-    show({**run, "task_instances": tasks}, lambda: table([run], COLUMNS))
+    columns = {**COLUMNS, **fields(cleaned="cleaned")} if run["cleaned"] else COLUMNS
+    show({**run, "task_instances": tasks}, lambda: table([run], columns))
     show.more(lambda: table(tasks, TASKS))
 
 
@@ -127,8 +128,17 @@ async def retry(
         )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
     body = {"dry_run": False, "include_cleaned": include_cleaned}
-    again = [(await api.send("POST", f"{path_of(*run)}/clear", body=body)).json() for run in runs_to_repeat]
-    show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
+    again, left_alone = list[Any](), list[str]()
+    for run in runs_to_repeat:
+        try:
+            again.append((await api.send("POST", f"{path_of(*run)}/clear", body=body)).json())
+        except CommandFailed as error:
+            if failed is None or error.code is not ExitCode.CONFLICT:
+                raise
+            left_alone.append(f"left alone: {error}")
+    show(again, lambda: table(again, COLUMNS) if again else "no run is cleared" if left_alone else "no run has failed")
+    if left_alone:
+        show.more(lambda: "\n".join(left_alone))
 
 
 async def _failed(api: ApiClient, job: str) -> list[tuple[str, str]]:
