@@ -73,7 +73,7 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events:
+    if events and explanation.state != Fate.REPORTED:
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
 
@@ -183,7 +183,8 @@ def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
         sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
     elif state is Fate.REPORTED:
         state = _passed_over(explanation, evidence)
-        sentence += f"; no event names it{_why_passed_over(state, explanation, removed)}"
+        which = "only its earlier contents are named by events" if evidence.naming.events else "no event names it"
+        sentence += f"; {which}{_why_passed_over(state, explanation, evidence.watcher.name, removed)}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
 
@@ -205,7 +206,7 @@ def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
 _PASSED: Final = "it was there before the watcher's start, or was passed over by a rewind"
 
 
-def _why_passed_over(fate: Fate, explanation: Explanation, removed: str) -> str:
+def _why_passed_over(fate: Fate, explanation: Explanation, watcher: str, removed: str) -> str:
     """Return the rest of the sentence about an item that no event names."""
     horizon = explanation.facts.get("horizon")
     if fate is Fate.BEFORE_START:
@@ -215,6 +216,11 @@ def _why_passed_over(fate: Fate, explanation: Explanation, removed: str) -> str:
     if fate is Fate.UNKNOWN:
         words = f"{_PASSED}, or appeared too late for `lateness`"
         return f", and which files are older than {horizon} is not remembered: {words}"
+    if explanation.in_ranges:
+        return (
+            ": ids at or below the position that no event names break a condition of exact detection (docs/postgres.md), or its"
+            f" event was deleted; `watcher rewind {watcher} --to {explanation.name - 1}` reports it and what lies above again"
+        )
     late = f", or became visible later than `lateness` allows, since it is older than {horizon}" if horizon else ""
     return f": a condition of exact detection was broken{late}, or its event was deleted; a rewind reports it again"
 
