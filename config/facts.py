@@ -27,5 +27,9 @@ class WatcherFacts(Protocol):
         """How long files stay after all jobs have loaded them. None: for ever."""
 
     @property
+    def names_versions(self) -> bool:
+        """Whether its events name versions of files."""
+
+    @property
     def has_slot(self) -> bool:
         """Whether it reads from a replication slot of its own."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, overload
@@ -65,6 +65,18 @@ class AssetEvent:
     def data_files(self) -> Sequence[dict[str, Any]]:
         """The files of a watcher's event, a mapping for each; none if they match the watcher's `last`: those vouch for others."""
         return () if self.extra.get("last") is True else self.extra.get("files", ())
+
+    def without(self, names: Collection[str]) -> AssetEvent:
+        """The same event without the files of these names."""
+        if not any(name_in_event(file) in names for file in self.data_files):
+            return self
+        files = [file for file in self.data_files if name_in_event(file) not in names]
+        return replace(self, extra={**self.extra, "files": files})
+
+
+def name_in_event(file: Mapping[str, Any]) -> str:
+    """What an event calls a file: its key or its path."""
+    return str(file.get("key") or file.get("path"))
 
 
 def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
@@ -132,6 +144,13 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
             for event, change in changes
             if not is_shared(change) or last[_source(event), change["lsn"]] == event.id
         ]
+
+    def without(self, names: Collection[str]) -> TriggeringAssetEvents:
+        """The same events without the files of these names, which newer versions supersede."""
+        left_out = [file for event in self.in_order() for file in event.data_files if name_in_event(file) in names]
+        events = TriggeringAssetEvents({}, {"cleaned": self.cleaned, "superseded": [*self.superseded, *left_out]})
+        events.update({asset: [event.without(names) for event in of_asset] for asset, of_asset in self.items()})
+        return events
 
     @property
     def ids_by_lsn(self) -> Mapping[str, int]:

@@ -648,7 +648,7 @@ task_try = table(
     Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
     Column("handle", Text),  # the submitter's JSON; null until submitted
     Column("nonce", String(64)),  # set by the one process that claimed the try
-    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped
+    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped | superseding
     Column("message", Text),
     Column("progress", Text),
     Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
@@ -666,6 +666,7 @@ task_try = table(
     Column(
         "changed_items", Text
     ),  # JSON: its items that are not as their events say, as `ChangedItems` has them; null: none
+    Column("missing", Text),  # JSON: the names of files that it did not find, if it ended `superseding`
     Column("forget_at", UtcDateTime),  # when its submitter removes what is left of it; null: nothing is left
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
     Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),

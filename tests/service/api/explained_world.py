@@ -33,6 +33,7 @@ from triggers.base import BaseEventTrigger
 from triggers.options import facts_of
 from watcher.features.clean_source.decision import PASSES
 from watcher.features.clean_source.service import SourceCleaning
+from watcher.features.versions.declaration import be_interested
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
@@ -154,7 +155,11 @@ async def explained_world(
         for name, each in facts.items()
         if each.cleaned_after is not None
     }
-    features = {"clean_source": partial(recording.apply, watchers=cleaned)}
+    versioned = {each for name, of in facts.items() if of.names_versions for each in (name, *further[name])}
+    features = {
+        "clean_source": partial(recording.apply, watchers=cleaned),
+        "versions": partial(be_interested, assets=versioned),
+    }
     ids = (await apply(database, replace(configured, watchers=watchers, features=features))).asset_ids
     await beat(database, OWNER)
     hosted = {

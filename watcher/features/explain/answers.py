@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Final
@@ -17,6 +17,7 @@ from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
+from store.fates import Fate
 from store.features.clean_source import cleanings, removed_files
 from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
@@ -25,6 +26,7 @@ from store.references import has_where
 from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
 from store.runs.queue import waiting
+from store.runs.tries import changed_items
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
@@ -122,7 +124,7 @@ async def _answer(
     naming = await _naming(connection, row, explanation)
     ids = [event.id for event in naming.events]
     asset_id = naming.events[0].asset_id if naming.events else row.asset_id
-    at_jobs = await fates.at_jobs(connection, ids)
+    at_jobs = await _at_jobs(connection, naming)
     jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
@@ -150,6 +152,31 @@ async def _answer(
         naming=naming,
         runs=await _with_tables(connection, chain(*at_jobs.values())),
     )
+
+
+async def _at_jobs(connection: AsyncConnection, naming: NamingEvents) -> Mapping[int, Sequence[EventAtJob]]:
+    """Return what became of the item at each job that got one of these events: a run may have left out the version of an event."""
+    at_jobs = await fates.at_jobs(connection, [event.id for event in naming.events])
+    runs = {each.run.id for of_event in at_jobs.values() for each in of_event if each.run is not None}
+    left_out = {
+        (run_id, item.event_id, item.number)
+        for run_id, changed in (await changed_items.of_last_tries(connection, runs)).items()
+        for item in changed.items
+        if item.fate is Fate.SUPERSEDED
+    }
+    if not left_out:
+        return at_jobs
+    return {
+        event.id: [
+            replace(each, fate=Fate.SUPERSEDED)
+            if each.run is not None
+            and (each.run.id, event.id, event.place) in left_out
+            and each.fate is not Fate.QUEUED
+            else each
+            for each in at_jobs.get(event.id, ())
+        ]
+        for event in naming.events
+    }
 
 
 async def _row_of(context: ApiContext, connection: AsyncConnection, name: str) -> WatcherRow:

@@ -86,6 +86,10 @@ def _unknown(each: EventAtJob, runs_since: datetime) -> str:
     return f"no run of {each.dag_id} that is kept has it, and {removed}"
 
 
+def _superseded(each: EventAtJob) -> str:
+    return f"run {_run_id(each)} of {each.dag_id} left it out, because a newer version of its path counts"
+
+
 def _in_general(each: EventAtJob) -> str:
     return f"{each.fate.replace('_', ' ')} at {each.dag_id}: {MEANINGS[each.fate]}"
 
@@ -94,6 +98,7 @@ _CLAUSES: Final[Mapping[Fate, Callable[[EventAtJob], str]]] = {
     Fate.FAILED: _failed,
     Fate.RUNNING: _running,
     Fate.DROPPED: _dropped,
+    Fate.SUPERSEDED: _superseded,
     Fate.LOADED: _loaded,
     Fate.CLEANED: _cleaned,
     Fate.MOVED: _loaded,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -73,7 +73,7 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events and explanation.state != Fate.REPORTED:
+    if events and explanation.state != "reported":
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
 
@@ -126,6 +126,7 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
         f"reported in event {event.id} at {moment_in_words(event.timestamp)}",
         *fates_in_words(at_jobs, evidence.filtered, evidence.runs_since),
     ]
+    parts += _superseded_before(event, evidence)
     if explanation.state == "missing":
         parts += sentences_of_missing(cleaning, event.files, removed)
     else:
@@ -136,6 +137,14 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
         facts["queued_for"] = queued
     return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event, at_jobs=at_jobs)
+
+
+def _superseded_before(event: NamingEvent, evidence: Evidence) -> Iterator[str]:
+    """Yield clauses that name the earlier versions of the item which runs left out."""
+    for earlier in evidence.naming.events:
+        jobs = [each.dag_id for each in evidence.at_jobs.get(earlier.id, ()) if each.fate is Fate.SUPERSEDED]
+        if jobs and earlier.id < event.id:
+            yield f"its earlier version of event {earlier.id} was superseded at {', '.join(jobs)}"
 
 
 def _at_all_jobs(event: NamingEvent, evidence: Evidence) -> Sequence[EventAtJob]:

@@ -17,7 +17,7 @@ from store.detection.interest import EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
 from store.runs.runs import OVER, RunRow
-from store.runs.tries import changed_items, tries, try_lookup
+from store.runs.tries import changed_items, superseding, tries, try_lookup
 from store.runs.tries.changed_items import LEFT_OUT, ChangedItems, ItemHooks
 from store.runs.tries.start_reasons import StartReasons
 from store.runs.tries.startable import Startable, next_startable
@@ -169,7 +169,12 @@ class RunStarter:
     async def _begin(
         self, connection: AsyncConnection, task: Startable, changed: ChangedItems, tag: str, token: str
     ) -> RunRow | None:
-        """Commit the intent, or end the run if none of its items is left; return it as it is then. None: the task has changed."""
+        """Commit the intent, or end the run if none of its items is left; return it as it is then. None: the task has changed.
+
+        A try waits until the files that the one before missed were looked for.
+        """
+        if task.key.try_number > 1 and await superseding.postpone(connection, task, changed):
+            return None
         if await changed_items.nothing_left(connection, task.number, changed):
             reason = next(fate for fate in LEFT_OUT if fate in changed.counts)
             return await tries.skip(connection, task, reason, changed)
