@@ -241,8 +241,16 @@ class RunRow:
     @property
     def cleaned(self) -> int:
         """How many files of its events its last try did not get, because `clean_source` has deleted them."""
+        return self._items_that_are(Fate.CLEANED)
+
+    @property
+    def superseded(self) -> int:
+        """How many files of its events its last try left out, because newer versions of their paths count."""
+        return self._items_that_are(Fate.SUPERSEDED)
+
+    def _items_that_are(self, fate: Fate) -> int:
         counts: Mapping[str, int] = json.loads(self.changed_items or "{}")
-        return counts.get(Fate.CLEANED, 0)
+        return counts.get(fate, 0)
 
     @property
     def partition_complete(self) -> bool | None:

@@ -89,6 +89,8 @@ async def leave_out(connection: AsyncConnection, key: TryKey, names: Collection[
         known = await changed_items.of_try(connection, key)
         changed = ChangedItems.merged([*known.items, *map(_item, superseded)])
         await connection.execute(update(task_try).where(this_try(key)).values(changed_items=changed.to_json()))
+        counts = changed.counts_to_json()
+        await connection.execute(update(run).where(run.c.id == run_id).values(changed_items=counts))
     return {version.path.name for version in superseded}
 
 

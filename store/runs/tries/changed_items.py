@@ -74,6 +74,12 @@ class ChangedItems:
     def left_out(self) -> int:
         return sum(self.counts.get(fate, 0) for fate in LEFT_OUT)
 
+    def left_out_since(self, before: ChangedItems) -> ChangedItems:
+        """Return the items that a try does not get, without those that one before did not get either."""
+        without = {(item.event_id, item.number) for item in before.items if item.fate in LEFT_OUT}
+        left_out = (item for item in self.items if item.fate in LEFT_OUT)
+        return ChangedItems([item for item in left_out if (item.event_id, item.number) not in without])
+
     @property
     def are_in_hand(self) -> bool:
         """Whether some are being removed at the moment."""
@@ -278,20 +284,22 @@ class Lacking:
 async def lacking(
     connection: AsyncConnection, hooks: ItemHooks, run_ids: Collection[int], include: Collection[Fate], *, lock: bool
 ) -> Lacking:
-    """Return what these runs would lack. Items whose fate is in `include` are no reason to refuse a run."""
+    """Return what these runs would lack. Items whose fate is in `include` are no reason to refuse a run.
+
+    What the last try of a run that has succeeded did not get either is nothing that its part would lose.
+    """
     of_runs = await hooks.of_runs(connection, run_ids, lock=lock)
+    has_left_out = [run_id for run_id, changed in of_runs.items() if changed.left_out]
+    again = await have_succeeded(connection, has_left_out) if has_left_out else frozenset[int]()
+    written_without = await of_last_tries(connection, again)
     left_out = {
-        run_id: ChangedItems([item for item in items.items if item.fate in LEFT_OUT])
-        for run_id, items in of_runs.items()
-        if items.left_out
+        run_id: of_runs[run_id].left_out_since(written_without.get(run_id, NONE_CHANGED)) for run_id in has_left_out
     }
-    not_included = {
+    refused = {
         run_id: ChangedItems(items)
         for run_id, changed in left_out.items()
-        if (items := [item for item in changed.items if item.fate not in include])
+        if run_id in again and (items := [item for item in changed.items if item.fate not in include])
     }
-    again = await have_succeeded(connection, not_included.keys()) if not_included else frozenset[int]()
-    refused = {run_id: items for run_id, items in not_included.items() if run_id in again}
     counts = Counter[Fate]()
     for changed in left_out.values():
         counts.update(changed.counts)

@@ -26,7 +26,7 @@ from store.features.clean_source.tables import cleaning
 from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs.queue import queues
-from tests.features import HOOKS, KEPT_EVENTS, TABLES
+from tests.features import HOOKS, ITEM_HOOKS, KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
@@ -178,7 +178,8 @@ async def explained_world(
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks)
         control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
-        context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
+        watched = WatcherControl(control=control)
+        context = replace(make_context(database, logs), item_hooks=ITEM_HOOKS, watchers=watched)
         async with serving(context) as client:
             yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)
         tasks.cancel_scope.cancel()

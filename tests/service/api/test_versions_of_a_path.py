@@ -97,6 +97,15 @@ class Jobs:
     async def succeed(self, made: Try) -> None:
         await made.done("POST", "tries/finish", body={"state": "success"})
 
+    async def end(self, made: Try | str) -> None:
+        """Let the job succeed, and its process end."""
+        assert isinstance(made, Try)
+        await self.succeed(made)
+        async with self.database.reading() as connection:
+            [open_try] = await try_lookup.open_tries(connection, "home")
+        status = Status(phase="exited", exit_code=0)
+        await record_end(self.database.transaction, open_try, status, Metrics(), hooks=HOOKS)
+
     async def scan(self, *, seconds: float = 10) -> None:
         """Let a scan that began so many seconds from now have been committed."""
         polled = {"last_poll_at": database_time_in(seconds), "lag_seconds": 0}
@@ -275,11 +284,7 @@ async def test_a_run_of_which_nothing_is_left_has_nothing_left(jobs: Jobs) -> No
 async def test_a_run_that_has_succeeded_leaves_out_nothing_so(jobs: Jobs) -> None:
     path = await jobs.write("a", "1")
     run_id = await jobs.queue()
-    made, _ = await jobs.started(run_id)
-    await jobs.succeed(made)
-    async with jobs.database.reading() as connection:
-        [open_try] = await try_lookup.open_tries(connection, "home")
-    await record_end(jobs.database.transaction, open_try, Status(phase="exited", exit_code=0), Metrics(), hooks=HOOKS)
+    await jobs.end(await jobs.start(run_id))
     answer = await jobs.world.client.post(f"/api/v2/dags/load/dagRuns/{run_id}/clear", json={"dry_run": False})
     assert answer.is_success, answer.text
     made, _ = await jobs.started(run_id)
@@ -287,6 +292,47 @@ async def test_a_run_that_has_succeeded_leaves_out_nothing_so(jobs: Jobs) -> Non
     assert await made.done("POST", "superseded", body={"paths": [path]}) == {"superseded": []}
     await jobs.fail(made, path, overwritten=True)
     assert (await jobs.state(run_id))[0] == "failed"
+
+
+@on_both
+async def test_a_run_that_has_succeeded_is_not_run_again_without_what_is_superseded_since(jobs: Jobs) -> None:
+    path = await jobs.write("a", "1")
+    await jobs.write("b", "1")
+    run_id, client = await jobs.queue(), jobs.world.client
+    await jobs.end(await jobs.start(run_id))
+    await jobs.write("a", "22")
+    clear, everything = f"/api/v2/dags/load/dagRuns/{run_id}/clear", "/api/v2/dags/load/dagRuns/clear"
+    refused = await client.post(clear, json={"dry_run": False})
+    assert (refused.status_code, "1 superseded" in refused.text, path in refused.text) == (409, True, True)
+    assert "include_superseded" in refused.text
+    left_out = (await client.post(everything, json={"dry_run": False})).json()
+    assert (left_out["expected_count"], left_out["superseded"], left_out["cleaned"]) == (0, 1, 0)
+    replay = {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
+    preview = (await client.post("/api/v2/dags/load/replay", json=replay)).json()
+    assert (preview["cleared_runs"], preview["superseded"], preview["waiting"]) == (0, 1, 1)
+    included = (await client.post("/api/v2/dags/load/replay", json={**replay, "include_superseded": True})).json()
+    assert included["cleared_runs"] == 1
+    again = await client.post(clear, json={"dry_run": False, "include_superseded": True})
+    assert again.status_code == 200, again.text
+    made, context = await jobs.started(run_id)
+    assert given(context) == ["b"]
+    await jobs.end(made)
+    shown = (await client.get(f"/api/v2/dags/load/dagRuns/{run_id}")).json()
+    assert (shown["state"], shown["superseded"], shown["cleaned"]) == ("success", 1, 0)
+    once_more = await client.post(clear, json={"dry_run": False})  # its part was written without that file
+    assert once_more.status_code == 200, once_more.text
+
+
+@on_both
+async def test_a_run_of_several_versions_runs_again_as_it_has_run(jobs: Jobs) -> None:
+    await jobs.write("a", "1")
+    await jobs.write("a", "22")
+    run_id = await jobs.queue()
+    await jobs.end(await jobs.start(run_id))
+    answer = await jobs.world.client.post(f"/api/v2/dags/load/dagRuns/{run_id}/clear", json={"dry_run": False})
+    assert answer.status_code == 200, answer.text
+    _, context = await jobs.started(run_id)
+    assert given(context) == ["a"]
 
 
 async def test_more_than_ten_thousand_paths_are_too_many(jobs: Jobs) -> None:

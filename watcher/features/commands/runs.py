@@ -54,7 +54,8 @@ async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Show one run and its task instances."""
     run = await api.get(path_of(job, run_id))
     tasks = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"]
-    columns = {**COLUMNS, **fields(cleaned="cleaned")} if run["cleaned"] else COLUMNS
+    lacking = {name: name for name in ("cleaned", "superseded") if run[name]}
+    columns = {**COLUMNS, **fields(**lacking)} if lacking else COLUMNS
     show({**run, "task_instances": tasks}, lambda: table([run], columns))
     show.more(lambda: table(tasks, TASKS))
 
@@ -120,6 +121,13 @@ async def retry(
             help="Also a run that has succeeded and lacks files now, which clean_source has deleted: its part gets fewer rows.",
         ),
     ] = False,
+    include_superseded: Annotated[
+        bool,
+        typer.Option(
+            "--include-superseded",
+            help="Also a run that has succeeded and lacks files now, of which newer versions have come: its part gets fewer rows.",
+        ),
+    ] = False,
 ) -> None:
     """Run a finished run again with the same events, or all failed runs of a job."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
@@ -127,7 +135,7 @@ async def retry(
             "name a job and a run, or a job whose failed runs are meant with --failed JOB", ExitCode.USAGE
         )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
-    body = {"dry_run": False, "include_cleaned": include_cleaned}
+    body = {"dry_run": False, "include_cleaned": include_cleaned, "include_superseded": include_superseded}
     again, left_alone = list[Any](), list[str]()
     for run in runs_to_repeat:
         try:

@@ -22,6 +22,7 @@ _SHOWN = (
     "running",
     "dropped",
     "cleaned",
+    "superseded",
 )
 
 
@@ -45,6 +46,13 @@ async def replay(
             help="Also runs that have succeeded and lack files now, which clean_source has deleted: their parts get fewer rows.",
         ),
     ] = False,
+    include_superseded: Annotated[
+        bool,
+        typer.Option(
+            "--include-superseded",
+            help="Also runs that have succeeded and lack files now, of which newer versions have come: their parts get fewer rows.",
+        ),
+    ] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
 ) -> None:
     """Give a job stored events again: queue those it never consumed, clear the runs that consumed the others."""
@@ -56,6 +64,7 @@ async def replay(
         "partition": partition,
         "include_dropped": include_dropped,
         "include_cleaned": include_cleaned,
+        "include_superseded": include_superseded,
     }
     answer = (await api.send("POST", path, body={**asked, "dry_run": True})).json()
     if not preview:

@@ -66,8 +66,9 @@ class ReplayResponse(Shape):
     """What a replay does, or with `dry_run` would do, counted in events.
 
     `expected_count` is `queued` and `cleared` together. `outside_range` are further events of the runs that are cleared.
-    `cleaned` counts the files among these that `clean_source` has deleted. Runs that have succeeded and have such files are not
-    cleared, unless `include_cleaned` is given; all others go without them. `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
+    `cleaned` counts the files among these that `clean_source` has deleted, `superseded` those that newer versions of their paths supersede (of
+    events that wait, the first 1,000 are looked at). Runs that have succeeded and lack such files are not cleared, unless
+    `include_cleaned` or `include_superseded` is given; all others go without them. `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
     `queued`. `fates` counts all events of the range by what became of them at the job until now. `stored_since` is the time of
     the oldest event that is still stored.
     """
@@ -84,6 +85,7 @@ class ReplayResponse(Shape):
     running: int
     dropped: int
     cleaned: int
+    superseded: int
     forgotten: ForgottenResponse
     fates: dict[Fate, int]
     stored_since: datetime | None
@@ -134,6 +136,7 @@ def _response(dag_id: str, replay_id: int | None, counts: ReplayCounts) -> Repla
         dry_run=replay_id is None,
         expected_count=counts.expected,
         cleaned=counts.lacking.get(Fate.CLEANED, 0),
+        superseded=counts.lacking.get(Fate.SUPERSEDED, 0),
     )
 
 

@@ -83,11 +83,14 @@ class LackingItems(Body):
 
     include_cleaned: bool = False
     """Run again also what lacks files that `clean_source` has deleted since."""
+    include_superseded: bool = False
+    """Run again also what lacks files of which newer versions have come since."""
 
     @property
     def include(self) -> Collection[Fate]:
         """The fates of these items."""
-        return [Fate.CLEANED] if self.include_cleaned else []
+        included = {Fate.CLEANED: self.include_cleaned, Fate.SUPERSEDED: self.include_superseded}
+        return [fate for fate, is_included in included.items() if is_included]
 
 
 async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str, include: Collection[Fate] = ()) -> None:

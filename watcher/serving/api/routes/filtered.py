@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -32,13 +33,15 @@ class ClearMatchingBody(LackingItems):
 class ClearedRunsResponse(Shape):
     """How many runs were cleared, or with `dry_run` would be.
 
-    `cleaned` counts the files of matching runs that `clean_source` has deleted. Runs that have succeeded and have such files are
-    left out, unless `include_cleaned` is given; others run without them.
+    `cleaned` counts the files of matching runs that `clean_source` has deleted, `superseded` those of which newer versions count. Runs
+    that have succeeded and lack such files are left out, unless `include_cleaned` or `include_superseded` is given; others run
+    without them.
     """
 
     dry_run: bool
     expected_count: int
     cleaned: int
+    superseded: int
 
 
 class PauseMatchingBody(Body):
@@ -65,9 +68,18 @@ async def clear_matching_runs(
     which = query.filter(None if dag_id == ALL else dag_id)
     if body.dry_run:
         ids, lacking = await clearable(context, which, body.include)
-        return ClearedRunsResponse(dry_run=True, expected_count=len(ids), cleaned=lacking.get(Fate.CLEANED, 0))
+        return _cleared(len(ids), lacking, dry_run=True)
     cleared = await clear_all(context, actor, which, body.expected_count, body.include)
-    return ClearedRunsResponse(dry_run=False, expected_count=cleared.runs, cleaned=cleared.lacking.get(Fate.CLEANED, 0))
+    return _cleared(cleared.runs, cleared.lacking, dry_run=False)
+
+
+def _cleared(count: int, lacking: Mapping[Fate, int], *, dry_run: bool) -> ClearedRunsResponse:
+    return ClearedRunsResponse(
+        dry_run=dry_run,
+        expected_count=count,
+        cleaned=lacking.get(Fate.CLEANED, 0),
+        superseded=lacking.get(Fate.SUPERSEDED, 0),
+    )
 
 
 @router.patch("/watchers", responses=MAY_CONFLICT, tags=["Watcher"])

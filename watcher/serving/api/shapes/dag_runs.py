@@ -1,4 +1,4 @@
-"""Runs in Airflow's shape. `reason`, `warning`, `trace_id`, `bad_records…` and `cleaned` are additional fields."""
+"""Runs in Airflow's shape. `reason`, `warning`, `trace_id`, `bad_records…`, `cleaned` and `superseded` are additional fields."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class DAGRunResponse(Shape):
     bad_records_resolved_at: datetime | None
     cleaned: int
     """The files of its events that its last try did not get, because `clean_source` has deleted them."""
+    superseded: int
+    """The files that it left out because newer versions of their paths count."""
 
 
 class DAGRunCollectionResponse(Shape):
@@ -62,6 +64,7 @@ def run_response(run: RunRow) -> DAGRunResponse:
         dag_display_name=run.dag_id,
         duration=duration(run.start_date, run.end_date),
         cleaned=run.cleaned,
+        superseded=run.superseded,
     )
 
 
