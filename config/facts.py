@@ -27,8 +27,8 @@ class WatcherFacts(Protocol):
         """How long files stay after all jobs have loaded them. None: for ever."""
 
     @property
-    def moves_cleaned(self) -> bool:
-        """Whether these files are moved to another place then, and not deleted."""
+    def names_versions(self) -> bool:
+        """Whether its events name versions of files."""
 
     @property
     def has_slot(self) -> bool:

@@ -44,9 +44,9 @@ MEANINGS: Final[Mapping[Fate, str]] = {
     Fate.RUNNING: "the run that has it is running",
     Fate.LOADED: "the run that had it has succeeded, or a person marked it as succeeded",
     Fate.FAILED: "the run that had it has failed",
-    Fate.SUPERSEDED: "not built: no program says so yet",
-    Fate.CLEANED: "the job has loaded it, and `clean_source` has deleted it since",
-    Fate.MOVED: "the job has loaded it, and `clean_source`, which has a `move_to` now, has moved it since",
+    Fate.SUPERSEDED: "a newer version of its path counts: one of the same run, or one that the job has loaded, has, or waits for",
+    Fate.CLEANED: "`clean_source` has deleted it: the job has loaded it before, or runs without it",
+    Fate.MOVED: "the job has loaded it, and `clean_source` has moved it since; a further run reads it at its new place",
     Fate.DROPPED: "a person took the event off the queue, its job was removed, or its run was deleted",
     Fate.NOT_TAKEN: "no reference of the job's schedule took the event, or it is from before the job",
     Fate.WAITING: (
@@ -86,6 +86,19 @@ def urgency(fate: Fate) -> int:
 def of_item(at_jobs: Iterable[Fate]) -> Fate:
     """Return the fate of an item that an event names, from those at all jobs that wait for it, or got it."""
     return min(at_jobs, key=urgency, default=Fate.REPORTED)
+
+
+_WITHOUT_REMOVED: Final = frozenset({Fate.QUEUED, Fate.RUNNING, Fate.LOADED, Fate.FAILED})
+
+
+def of_removed(fate: Fate, removed: Fate) -> Fate:
+    """Return the fate of a file at a job, from that of its event there and what `clean_source` has made of the file.
+
+    A job loads no file that was deleted, whatever becomes of its run. It reads one that was moved at its new place.
+    """
+    if removed is Fate.CLEANED:
+        return removed if fate in _WITHOUT_REMOVED else fate
+    return removed if fate is Fate.LOADED else fate
 
 
 RUN_STATES: Final[Mapping[str, Fate]] = {
@@ -167,9 +180,12 @@ MOVES_AT_JOBS: Final[Sequence[Move]] = (
     Move(Fate.RUNNING, Fate.FAILED, "the run fails for good"),
     Move(Fate.FAILED, Fate.QUEUED, "the run is cleared"),
     Move(Fate.LOADED, Fate.QUEUED, "the run is cleared"),
+    Move(Fate.QUEUED, Fate.SUPERSEDED, "a newer version counts"),
+    Move(Fate.RUNNING, Fate.SUPERSEDED, "it is gone, and a newer version counts"),
     Move(Fate.FAILED, Fate.DROPPED, "the run is deleted"),
     Move(Fate.LOADED, Fate.DROPPED, "the run is deleted"),
     Move(Fate.LOADED, Fate.CLEANED, "clean_source deletes it"),
+    Move(Fate.QUEUED, Fate.CLEANED, "clean_source has deleted it"),
     Move(Fate.LOADED, Fate.MOVED, "clean_source moves it"),
     Move(Fate.DROPPED, Fate.QUEUED, "replay with what was dropped"),
 )

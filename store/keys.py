@@ -242,6 +242,11 @@ class JobDefinition:
         """Whether events or the clock start runs of it. If not, queued events wait for a person, or for a schedule."""
         return self.schedule is not None or self.cron is not None
 
+    @property
+    def catches_up(self) -> bool:
+        """Whether it gets the events that were stored before it was first seen. With a cron, `catchup` is about ticks."""
+        return self.catchup and self.schedule is not None and self.cron is None
+
     @classmethod
     @lru_cache(maxsize=10_000)
     def from_json(cls, text: str) -> JobDefinition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from store.database import Database
+from tests.features import ITEM_HOOKS
 from watcher.configuration.declarations import planners, steps
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
@@ -15,4 +16,4 @@ def make_scheduler(
     leadership: Leadership,
     on_runs: Callable[[], None] = lambda: None,
 ) -> Scheduler:
-    return Scheduler(database, leadership, on_runs=on_runs, steps=steps(), planners=planners())
+    return Scheduler(database, leadership, on_runs=on_runs, steps=steps(), planners=planners(), item_hooks=ITEM_HOOKS)

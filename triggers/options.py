@@ -23,8 +23,8 @@ class Facts:
     """The names of the parts of its events' partition keys, in order. None: the keys have no parts."""
     cleaned_after: timedelta | None = None
     """How long files stay after all jobs have loaded them. None: for ever."""
-    moves_cleaned: bool = False
-    """These files are moved to another place then, and not deleted."""
+    names_versions: bool = False
+    """Its events name versions of files, and the place of a file has one version at a time."""
     has_slot: bool = False
     """The watcher reads from a replication slot of its own, which must not be dropped while it is configured."""
 

@@ -161,6 +161,7 @@ class DaemonRooms:
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
         self._hooks = assembly.event_hooks(self.features.features)
+        self._item_hooks = assembly.item_hooks(self.features.features)
         self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -173,6 +174,7 @@ class DaemonRooms:
             configuration=self.configuration.hash,
             steps=steps(),
             planners=self._planners,
+            item_hooks=self._item_hooks,
         )
         self._services = self._services_of_features()
         host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
@@ -208,6 +210,7 @@ class DaemonRooms:
                     on_watermark=self._on_watermark,
                     planners=self._planners,
                     hooks=self._hooks,
+                    item_hooks=self._item_hooks,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)

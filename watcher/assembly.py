@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # commands that only open the database read the list, too
     from store.database.feature_tables import FeatureTables
     from store.detection.interest import EventHooks
     from store.processes.cleanup import Chore, KeptEvents
+    from store.runs.tries.changed_items import ItemHooks
     from watcher.configuration.declarations import Declares
     from watcher.triggerer.control import CountCleaned
 
@@ -45,6 +46,13 @@ def event_hooks(features: Sequence[Feature]) -> EventHooks:
     from store.detection.interest import EventHooks  # noqa: PLC0415  see above
 
     return EventHooks(features={each.name: resolve(each.after_events) for each in features if each.after_events})
+
+
+def item_hooks(features: Sequence[Feature]) -> ItemHooks:
+    """Return what the features know of items of runs that are not as their events say."""
+    from store.runs.tries.changed_items import ItemHooks  # noqa: PLC0415  see above
+
+    return ItemHooks(features={each.name: resolve(each.changed_items) for each in features if each.changed_items})
 
 
 def declarations(features: Sequence[Feature]) -> Mapping[str, Declares]:

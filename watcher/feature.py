@@ -63,6 +63,7 @@ class Feature:
     after_events: Hook = None  # [store.detection.interest.AfterEvents] what it writes where its events are stored
 
     isolation: Hook = None  # [watcher.configuration.foreign_classes.OpenProcesses] processes for classes of others
+    changed_items: Hook = None  # [store.runs.tries.changed_items.ItemChanges] items of runs that are not as events say
     count_cleaned: Hook = None  # [watcher.triggerer.control.CountCleaned] items taken out of a source for good
     step: Hook = None  # [watcher.scheduling.planning.base.JobStep] what comes before a job's queue is looked at
     planners: Words = field(default_factory=dict)  # [watcher.scheduling.planning.base.Planner] by `batch.mode`

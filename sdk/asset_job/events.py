@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, overload
@@ -66,6 +66,18 @@ class AssetEvent:
         """The files of a watcher's event, a mapping for each; none if they match the watcher's `last`: those vouch for others."""
         return () if self.extra.get("last") is True else self.extra.get("files", ())
 
+    def without(self, names: Collection[str]) -> AssetEvent:
+        """The same event without the files of these names."""
+        if not any(name_in_event(file) in names for file in self.data_files):
+            return self
+        files = [file for file in self.data_files if name_in_event(file) not in names]
+        return replace(self, extra={**self.extra, "files": files})
+
+
+def name_in_event(file: Mapping[str, Any]) -> str:
+    """What an event calls a file: its key or its path."""
+    return str(file.get("key") or file.get("path"))
+
 
 def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
     """The name of an asset in `known` (name -> uri) that is given by name, by uri or as an `Asset`; for others that text."""
@@ -79,8 +91,18 @@ def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
 class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
     """The events that this run consumes: asset name -> its events, oldest first. `[uri]` and `[Asset(…)]` work as well."""
 
-    def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
+    cleaned: Sequence[Mapping[str, Any]]
+    """The files of the events that `clean_source` deleted before this try started: they are left out of the events."""
+    superseded: Sequence[Mapping[str, Any]]
+    """The files of the events that are left out because a newer version of their path counts."""
+
+    def __init__(
+        self,
+        events: Mapping[str, list[dict[str, Any]]],
+        left_out: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    ) -> None:
         super().__init__({asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()})
+        self.cleaned, self.superseded = ((left_out or {}).get(fate, ()) for fate in ("cleaned", "superseded"))
 
     def __getitem__(self, asset: str | Asset) -> list[AssetEvent]:
         return super().__getitem__(self._name(asset))
@@ -122,6 +144,13 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
             for event, change in changes
             if not is_shared(change) or last[_source(event), change["lsn"]] == event.id
         ]
+
+    def without(self, names: Collection[str]) -> TriggeringAssetEvents:
+        """The same events without the files of these names, which newer versions supersede."""
+        left_out = [file for event in self.in_order() for file in event.data_files if name_in_event(file) in names]
+        events = TriggeringAssetEvents({}, {"cleaned": self.cleaned, "superseded": [*self.superseded, *left_out]})
+        events.update({asset: [event.without(names) for event in of_asset] for asset, of_asset in self.items()})
+        return events
 
     @property
     def ids_by_lsn(self) -> Mapping[str, int]:

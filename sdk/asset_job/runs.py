@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
@@ -16,6 +16,7 @@ from asset_job.connections import JobConnections
 from asset_job.data import AppendedRows, SchemaEvolution, TableFormat, package
 from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, is_final
 from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
+from asset_job.missing import MOST_PATHS, missing_files, superseded_names
 from asset_job.stores import AssetStores, TaskStore
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Run:
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self.appended_to: set[object] = set()
         self._warnings: list[str] = []
-        self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
+        self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"], claim.get("left_out"))
         self.options = claim["options"]
         self._worker = WorkerBackend(claim.get("worker_backend"))
         self._clear_on_success = claim["clear_on_success"]
@@ -116,8 +117,8 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            final = {"retry": False} if is_final(error) else {}
-            self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [], **final)
+            more = {"retry": False} if is_final(error) else self._missing(error)
+            self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [], **more)
         except AssetJobError as unreported:
             log.warning(
                 "the failure could not be reported: %s", unreported
@@ -211,6 +212,17 @@ class Run:
         """Raise `Fenced` if the try was superseded, was stopped or has ended."""
         self._client.call("POST", "tries/token", body={})
 
+    def leave_out_superseded(self) -> Collection[str]:
+        """Leave files that newer versions supersede out of `triggering_asset_events`; return their keys and paths.
+
+        `r.read` and `builtin:ingest` call it after they did not find a file. Without an answer of the daemon nothing is left out.
+        """
+        names = superseded_names(self._client, self.triggering_asset_events)
+        if names:
+            log.warning("newer versions supersede files of this run, which are left out: %s", ", ".join(sorted(names)))
+            self.triggering_asset_events = self.triggering_asset_events.without(names)
+        return names
+
     @property
     def spark_app_id(self) -> str:
         """The id of the Spark application."""
@@ -223,6 +235,16 @@ class Run:
     def skip(self, message: str = "") -> NoReturn:
         """End the block as skipped: no outlet events, no retry."""
         raise AssetJobSkip(message)
+
+    def _missing(self, error: BaseException) -> dict[str, Any]:
+        """What a failure says of files that are not as their events say: such a try may end without using up a retry."""
+        events = self.triggering_asset_events
+        if not events.files():
+            return {}
+        missing = {file["path"]: file for file in missing_files(error, events)}
+        for name in superseded_names(self._client, events):
+            missing[name] = {"path": name, "overwritten": True}
+        return {"missing": [*missing.values()][:MOST_PATHS]} if missing else {}
 
     def _claim(self) -> dict[str, Any]:
         try:
@@ -242,7 +264,7 @@ class Run:
         self._finish("success", message, self.outlet_events.to_send(), **counted)
         self._worker.purge(self.task_store.scope, references.values())
 
-    def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]], **more: int) -> None:
+    def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]], **more: Any) -> None:
         body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message, **more}
         self._client.call("POST", "tries/finish", body=body)
 

@@ -532,6 +532,9 @@ run = table(
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
     Column("of_feature", Text),  # JSON: what the planner that made it says of it; null: nothing
+    Column(
+        "changed_items", Text
+    ),  # JSON: how many items were changed at the start of its last try, by fate; null: none
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),
@@ -599,7 +602,7 @@ task_try = table(
     Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
     Column("handle", Text),  # the submitter's JSON; null until submitted
     Column("nonce", String(64)),  # set by the one process that claimed the try
-    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped
+    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped | superseding
     Column("message", Text),
     Column("progress", Text),
     Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
@@ -614,6 +617,10 @@ task_try = table(
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Column("renewed_at", UtcDateTime),  # its driver's wrapper last renewed its right to run
     Column("lease_holder", String(64)),  # the one container that was granted this right
+    Column(
+        "changed_items", Text
+    ),  # JSON: its items that are not as their events say, as `ChangedItems` has them; null: none
+    Column("missing", Text),  # JSON: the names of files that it did not find, if it ended `superseding`
     Column("forget_at", UtcDateTime),  # when its submitter removes what is left of it; null: nothing is left
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
     Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),

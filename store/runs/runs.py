@@ -27,6 +27,7 @@ from store.database.schema import (
     task_instance,
 )
 from store.errors import no_run
+from store.fates import Fate
 
 _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
@@ -191,12 +192,17 @@ QUEUED: Final[Mapping[str, Any]] = {
 
 
 async def move_run(
-    connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
+    connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None, **more: Any
 ) -> RunRow:
-    """Write the state of a run that starts or ends, with the times that belong to it. Raises `NotFound`."""
+    """Write the state of a run that starts or ends, with the times that belong to it. Raises `NotFound`.
+
+    `more` are further columns.
+    """
     begins = {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None}
     values = begins if state == "running" else {"end_date": database_now()}
-    moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
+    moved = (
+        update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values, **more).returning(run)
+    )
     return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 
 
@@ -229,6 +235,22 @@ class RunRow:
     """The one that all events of the run have, or as it was requested; None: they have none, or several."""
     of_feature: str | None
     """What the planner that made it says of it, as a JSON object's text; None: nothing."""
+    changed_items: str | None
+    """How many items were not as their events say when its last try started, by fate, as a JSON object's text; None: none."""
+
+    @property
+    def cleaned(self) -> int:
+        """How many files of its events its last try did not get, because `clean_source` has deleted them."""
+        return self._items_that_are(Fate.CLEANED)
+
+    @property
+    def superseded(self) -> int:
+        """How many files of its events its last try left out, because newer versions of their paths count."""
+        return self._items_that_are(Fate.SUPERSEDED)
+
+    def _items_that_are(self, fate: Fate) -> int:
+        counts: Mapping[str, int] = json.loads(self.changed_items or "{}")
+        return counts.get(fate, 0)
 
     @property
     def partition_complete(self) -> bool | None:

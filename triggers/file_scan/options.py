@@ -133,8 +133,7 @@ class FileOptions(BaseOptions):
     def facts(self) -> Facts:
         parts = tuple(self.partition) if isinstance(self.partition, Mapping) else None
         after = None if self.clean_source is None else self.clean_source.after
-        moves = self.clean_source is not None and self.clean_source.move_to is not None
-        return replace(super().facts(), parts=parts, cleaned_after=after, moves_cleaned=moves)
+        return replace(super().facts(), parts=parts, cleaned_after=after, names_versions=True)
 
     def asset_of(self, name: str) -> str | None:
         """Return the asset of a file, by its name below the watched place. None: the watcher's own."""

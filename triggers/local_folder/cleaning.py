@@ -10,16 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
-from triggers.cleaning import FoundFile, LoadedFile, Outcome
+from triggers.base import Finding
+from triggers.cleaning import CopiedFile, FoundFile, LoadedFile, Outcome
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import format_moment
@@ -50,9 +51,12 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
         await self._status_of_root()
         return await _one_by_one([partial(self._look, file) for file in files])
 
-    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[Outcome]:
+    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[CopiedFile]:
         await self._status_of_root()
-        return await _one_by_one([partial(_tried, partial(self._copied, file), missing="refused") for file in files])
+        return await _one_by_one([partial(self._copied_and_described, file) for file in files])
+
+    async def find_copies(self, files: Sequence[LoadedFile]) -> Sequence[Mapping[str, Any] | None]:
+        return await _one_by_one([partial(self._described_copy, file) for file in files])
 
     async def remove(self, files: Sequence[LoadedFile], *, begin: bool = True) -> Sequence[Outcome]:
         await self._status_of_root()
@@ -104,6 +108,31 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                 _take(folder, name, file.ticket)
             return _finished(folder, name, file)
 
+    def _copied_and_described(self, file: LoadedFile) -> CopiedFile:
+        outcome = _tried(partial(self._copied, file), missing="refused")
+        if outcome != "done":
+            return CopiedFile(outcome=outcome)
+        place = self._described_copy(file)
+        return CopiedFile(outcome="refused") if place is None else CopiedFile(outcome="done", place=place)
+
+    def _described_copy(self, file: LoadedFile) -> Mapping[str, Any] | None:
+        """Describe the copy of a file as an event would; None: no file of its size is there."""
+        if self.target is None:
+            return None
+        parts = self._parts(file)
+        with suppress(OSError), _folder_of(self.target, parts) as (folder, name):
+            status = status_of(folder, name)
+            if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != file.content["size"]:
+                return None
+            return {
+                "path": "/".join((self.target.rstrip("/"), *parts)),
+                "size": status.st_size,
+                "last_modified": format_moment(status.st_mtime_ns // 1000),
+                **({"inode": status.st_ino} if "inode" in file.content else {}),
+                "moved_from": file.content["path"],
+            }
+        return None
+
     def _copied(self, file: LoadedFile) -> Outcome:
         assert self.target is not None  # noqa: S101  else nothing is copied
         parts = self._parts(file)
@@ -124,6 +153,19 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                     os.unlink(copy, dir_fd=target)
                     return "gone"
                 return publish(target, copy, target_name)
+
+
+def target_check(target: str) -> Finding:
+    """Check that moved files can be written and read."""
+    if os.access(target, os.R_OK | os.W_OK | os.X_OK):
+        return Finding.ok(
+            "move_to", f"{target} can be written and read; jobs read moved files there, and need that right, too"
+        )
+    return Finding.warning(
+        "move_to",
+        f"moved files cannot be written to {target}, or not be read there",
+        "make the folder, and let the daemon's account and those of the jobs read there",
+    )
 
 
 def _copy_of(file: LoadedFile) -> str:

@@ -19,7 +19,7 @@ from triggers.file_scan.questions.survey import Survey
 from triggers.file_scan.rules.copies import CopyRule
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage
-from triggers.local_folder.cleaning import FolderCleaner
+from triggers.local_folder.cleaning import FolderCleaner, target_check
 from triggers.local_folder.explanation import explain_local_file
 from triggers.local_folder.folder import FolderFile, FolderListing, clock, content_of, list_files, walked
 from triggers.local_folder.options import FileNewFilesOptions as FileNewFilesOptions  # noqa: PLC0414  it belongs here
@@ -101,7 +101,11 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
             message, _, remedy = str(error).partition("; ")
             return [Finding.error("folder", message, remedy)]
         listed = Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")
-        return [listed, *self._identity()]
+        return [listed, *self._identity(), *self._target()]
+
+    def _target(self) -> list[Finding]:
+        cleaned = self.options.clean_source
+        return [] if cleaned is None or cleaned.move_to is None else [target_check(cleaned.move_to)]
 
     async def survey(self) -> Finding | None:
         try:

@@ -14,7 +14,7 @@ import anyio
 from botocore.exceptions import ClientError
 
 from triggers.base import Finding
-from triggers.cleaning import FoundFile, LoadedFile, Outcome
+from triggers.cleaning import CopiedFile, FoundFile, LoadedFile, Outcome
 from triggers.errors import TriggerError
 from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import SECOND, moment_of, parse_moment
@@ -58,11 +58,19 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
     async def find(self, files: Sequence[LoadedFile]) -> Sequence[FoundFile]:
         return await _each(files, self._look)
 
-    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[Outcome]:
+    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[CopiedFile]:
         target = self.options.target
         assert target is not None  # noqa: S101  else nothing is copied
         async with self.client.writer.open() as client:
             return await _each(files, lambda file: self._copied(client, file, target))
+
+    async def find_copies(self, files: Sequence[LoadedFile]) -> Sequence[Mapping[str, Any] | None]:
+        target = self.options.target
+        if target is None:
+            return [None] * len(files)
+        async with self.client.writer.open() as client:
+            copied = await _each(files, lambda file: self._existing_copy(client, file, target))
+        return [None if copy is None else copy.place for copy in copied]
 
     async def remove(self, files: Sequence[LoadedFile], *, begin: bool = True) -> Sequence[Outcome]:
         if not begin:  # a DELETE is done, or was never begun
@@ -108,18 +116,28 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
             return "done" if (await self._look(file)).outcome == "gone" else "refused"
         return "done"
 
-    async def _copied(self, client: Any, file: LoadedFile, target: ObjectPlace) -> Outcome:
-        if int(file.content["size"]) > LARGEST_COPY:
-            return "too_large"
-        extra = self.client.writer.extra
+    def _place_of(self, file: LoadedFile, target: ObjectPlace) -> Mapping[str, str]:
         key = target.prefix + self.options.name_below(str(file.content["key"]))
-        place = {"Bucket": target.bucket, "Key": key}
-        if (copy := await _head(client, {**place, **extra})) is not None:
-            return "done" if _is_copy(copy, file) else "exists"
+        return {"Bucket": target.bucket, "Key": key}
+
+    async def _existing_copy(self, client: Any, file: LoadedFile, target: ObjectPlace) -> CopiedFile | None:
+        """Return what is at the place of a file's copy; None: nothing is there."""
+        place = self._place_of(file, target)
+        copy = await _head(client, {**place, **self.client.writer.extra})
+        if copy is None:
+            return None
+        return CopiedFile(outcome="done", place=_described(place, copy, file)) if _is_copy(copy, file) else _EXISTS
+
+    async def _copied(self, client: Any, file: LoadedFile, target: ObjectPlace) -> CopiedFile:
+        if int(file.content["size"]) > LARGEST_COPY:
+            return CopiedFile(outcome="too_large")
+        extra = self.client.writer.extra
+        if (before := await self._existing_copy(client, file, target)) is not None:
+            return before
         source = {"Bucket": self.options.bucket, "Key": file.content["key"]}
         head = await _head(client, {**source, "IfMatch": _etag(file), **extra})
         if head is None or moment_of(head["LastModified"]) // SECOND != _written(file) // SECOND:
-            return "gone"
+            return CopiedFile(outcome="gone")
         try:
             await client.copy_object(
                 CopySource=source,
@@ -127,16 +145,19 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
                 IfNoneMatch="*",
                 MetadataDirective="REPLACE",
                 Metadata={**head["Metadata"], TICKET: file.ticket},
-                **place,
+                **self._place_of(file, target),
                 **{name: head[name] for name in _KEPT_HEADERS if name in head},
                 **extra,
             )
         except ClientError as error:
             if _code(error) in _MISSING | _CHANGED | _BUSY:
-                return "refused"  # another look says why
+                return CopiedFile(outcome="refused")  # another look says why
             raise
-        copy = await _head(client, {**place, **extra})
-        return "done" if copy is not None and _is_copy(copy, file) else "refused"
+        copy = await self._existing_copy(client, file, target)
+        return copy if copy is not None and copy.outcome == "done" else CopiedFile(outcome="refused")
+
+
+_EXISTS: Final = CopiedFile(outcome="exists")
 
 
 async def cleaning_check(client: S3Client, options: S3NewFilesOptions) -> Finding:
@@ -163,6 +184,24 @@ async def cleaning_check(client: S3Client, options: S3NewFilesOptions) -> Findin
     )
 
 
+async def target_check(client: S3Client, target: ObjectPlace) -> Finding:
+    """Ask for an object of the target that is not there. The answer that it is missing takes the right to read, and to list."""
+    place = f"s3://{target.bucket}/{target.prefix}"
+    try:
+        async with client.writer.open() as writer:
+            key = f"{target.prefix}.asset-watcher-{uuid4().hex}"
+            await _head(writer, {"Bucket": target.bucket, "Key": key, **client.writer.extra})
+    except S3Refused as error:
+        return Finding.warning(
+            "move_to",
+            f"moved objects may not be readable at {place}: {error}",
+            "let the watcher's identity and those of the jobs get objects there, and list the bucket",
+        )
+    return Finding.ok(
+        "move_to", f"the watcher can read {place}; jobs read moved objects there, and need that right, too"
+    )
+
+
 def _etag(file: LoadedFile) -> str:
     return f'"{file.content["etag"]}"'
 
@@ -183,6 +222,19 @@ async def _head(client: Any, which: Mapping[str, Any]) -> Mapping[str, Any] | No
             return None
         raise
     return head
+
+
+def _described(place: Mapping[str, str], head: Mapping[str, Any], file: LoadedFile) -> Mapping[str, Any]:
+    """Describe a copy as an event would, with its version if the bucket has versions. The time of writing stays the file's."""
+    version = head.get("VersionId")
+    return {
+        "bucket": place["Bucket"],
+        "key": place["Key"],
+        "size": int(head["ContentLength"]),
+        "etag": str(head["ETag"]).strip('"'),
+        **({} if version in {None, "null"} else {"version_id": version}),
+        "moved_from": f"s3://{file.content['bucket']}/{file.content['key']}",
+    }
 
 
 def _is_copy(head: Mapping[str, Any], file: LoadedFile) -> bool:

@@ -20,7 +20,7 @@ from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import SECOND, FileVersion, Moment, ScanPage, length_of
 from triggers.s3.checks import listing_check, survey, uploads_check
-from triggers.s3.cleaning import ObjectCleaner, cleaning_check
+from triggers.s3.cleaning import ObjectCleaner, cleaning_check, target_check
 from triggers.s3.clock import ClockReading, moment_of_date
 from triggers.s3.explanation import SCHEMES, explain_object
 from triggers.s3.failures import S3Refused
@@ -114,6 +114,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
             findings.append(await self.client.queues.check(options.notifications))
         if options.clean_source is not None:
             findings.append(await cleaning_check(self.client, options))
+        if options.target is not None:
+            findings.append(await target_check(self.client, options.target))
         self._warnings = [finding for finding in findings if finding.level in {"info", "warning"}]
         return findings
 

@@ -87,6 +87,7 @@ async def _context(
         ),
         home=settings.home,
         features=features,
+        item_hooks=assembly.item_hooks(features.features),
         planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),

@@ -21,7 +21,8 @@ class ReloadOutcome:
 
     `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
     schedule does not wait for. Of the events that were stored before a job was first seen, `caught_up` counts by job those
-    of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
+    of its assets that it gets, because of `catchup`, and `left_out` those that are never its own. `cleaned`
+    counts by job the files of the former that it does not get, because `clean_source` has deleted them.
     """
 
     result: Result
@@ -31,6 +32,7 @@ class ReloadOutcome:
     kept: Mapping[str, int] = field(default_factory=dict)
     caught_up: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    cleaned: Mapping[str, int] = field(default_factory=dict)
 
 
 class ReloadRefused(Exception):

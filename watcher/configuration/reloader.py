@@ -238,6 +238,7 @@ class Reloader:
             kept=applied.kept,
             caught_up={dag_id: events for dag_id, events in earlier.items() if dag_id in catching_up},
             left_out={dag_id: events for dag_id, events in earlier.items() if dag_id not in catching_up},
+            cleaned=applied.counts.get("cleaned", {}),
         )
 
     async def _read(self) -> Configuration:

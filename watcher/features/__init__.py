@@ -26,6 +26,7 @@ BUILT_IN: Final = (
     "outbox",
     "airflow",
     "clean_source",
+    "versions",
     "replay",
     "catchup",
     "partitions",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from store.detection.interest import EventHooks
+from store.runs.tries.changed_items import ItemHooks
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
@@ -32,10 +33,11 @@ def build_scheduling(
     configuration: str,
     steps: Mapping[str, JobStep],
     planners: Planners,
+    item_hooks: ItemHooks,
 ) -> Scheduling:
     """Build both. `configuration` is the hash of the one that `submissions` are from; `hooks` are for events of outlets.
 
-    `steps` and `planners` are the features'.
+    `steps`, `planners` and `item_hooks` are the features'.
     """
     scheduler = Scheduler(
         host.database,
@@ -43,6 +45,7 @@ def build_scheduling(
         on_runs=lambda: host.hints.deliver(Hint(what="tries")),
         steps=steps,
         planners=planners,
+        item_hooks=item_hooks,
     )
     settings = host.settings.scheduler
     dispatcher = Dispatcher(
@@ -59,6 +62,7 @@ def build_scheduling(
         health=host.health,
         metrics=host.metrics,
         hooks=hooks,
+        item_hooks=item_hooks,
     )
     host.hints.listen("queues", scheduler.wakeup.set)
     host.hints.listen("tries", dispatcher.wakeup.set)

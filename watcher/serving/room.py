@@ -9,6 +9,7 @@ import anyio
 
 from store.detection.interest import EventHooks
 from store.processes.triggerers import SigningKeys
+from store.runs.tries.changed_items import ItemHooks
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
@@ -47,6 +48,7 @@ class Serving:
     on_watermark: Callable[[int, str], None]
     planners: Planners
     hooks: EventHooks
+    item_hooks: ItemHooks
 
     def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
         """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
@@ -58,6 +60,7 @@ class Serving:
             logs_directory=logs_directory(settings),
             hint=self.host.hints.give,
             hooks=self.hooks,
+            item_hooks=self.item_hooks,
             sign_in=SignIn(
                 secrets=self.secrets,
                 auth=settings.api.auth,

@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
 from config.facts import WatcherFacts
-from store.fates import Fate
 from triggers.base import BaseConnection, BaseEventTrigger, Facts, TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.containment import is_cancelled, sentence
@@ -276,11 +275,6 @@ class Hosted:
     """Globs of the files whose content jobs wait for."""
     further_assets: Mapping[str, int] = field(default_factory=lambda: NO_ASSETS)
     """The ids of the assets besides its own that its events may be of, by name, as configured."""
-
-    @property
-    def fate_of_cleaned(self) -> Fate:
-        """What becomes of a file that is cleaned away, by the options of now."""
-        return Fate.MOVED if self.facts.moves_cleaned else Fate.CLEANED
 
 
 @asynccontextmanager

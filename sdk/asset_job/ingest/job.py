@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asset_job.errors import StoreConflict
+from asset_job.errors import StoreConflict, gone_file
 from asset_job.ingest.merging import merge_rows
 from asset_job.ingest.plan import (
     BadRecordSummary,
@@ -51,10 +51,18 @@ class Ingest:
         if self.options.merge:
             self._merge(to)
             return
-        inputs = ingest_inputs(self.run.triggering_asset_events, self.options.input_format)
-        if not inputs:
-            self.run.skip("the events of this run name neither files nor rows")
-        self._load(inputs, to)
+        while True:
+            inputs = ingest_inputs(self.run.triggering_asset_events, self.options.input_format)
+            if not inputs:
+                is_superseded = bool(self.run.triggering_asset_events.superseded)
+                self.run.skip("superseded" if is_superseded else "the events of this run name neither files nor rows")
+            try:
+                self._load(inputs, to)
+            except Exception as error:
+                if gone_file(error) is None or not self.run.leave_out_superseded():
+                    raise
+            else:
+                return
 
     def _load(self, inputs: list[IngestInput], to: IngestDestination) -> None:
         schema, inputs, is_new = self._schema(inputs, to)
@@ -75,6 +83,9 @@ class Ingest:
         summary = {"rows_loaded": table.rows, "bad_records": counts.bad, "duplicates": counts.good - table.rows}
         if self.options.on_unrepresentable == "null":
             summary["nulled_values"] = counts.nulled
+        events = self.run.triggering_asset_events
+        left_out = {"cleaned": len(events.cleaned), "superseded": len(events.superseded)}
+        summary |= {name: count for name, count in left_out.items() if count}
         self._report(to, summary, table.commit)
 
     def _merge(self, to: IngestDestination) -> None:

@@ -53,7 +53,7 @@ class OpenLocalFile:
         now = (status.st_size, status.st_mtime_ns // 1000, status.st_ino)
         expected = (self.file.size, self.file.modified, self.file.inode)
         if any(before not in (None, after) for before, after in zip(expected, now, strict=True)):
-            raise FileUnreadable(f"{self.name} was overwritten since it was detected; {PUT_BACK}")
+            raise FileUnreadable(f"{self.file.address} was overwritten since it was detected; {PUT_BACK}")
 
 
 @contextmanager
@@ -83,8 +83,8 @@ def _errors(file: LocalSourceFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileUnreadable(f"{file.name} was deleted since it was detected; {PUT_BACK}") from None
+        raise FileUnreadable(f"{file.address} was deleted since it was detected; {PUT_BACK}") from None
     except PermissionError:
-        raise FileUnreadable(f"{file.name} may not be read: grant the job's account the permission") from None
+        raise FileUnreadable(f"{file.address} may not be read: grant the job's account the permission") from None
     except OSError as error:
-        raise SourceFailed(f"{file.name} cannot be read: {error.strerror or error}; retry the run") from None
+        raise SourceFailed(f"{file.address} cannot be read: {error.strerror or error}; retry the run") from None

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from asset_job.connections import JobConnections
-from asset_job.errors import AssetJobError, require
+from asset_job.errors import AssetJobError, FileUnreadable, require
+from asset_job.missing import without_superseded
 from asset_job.sources.postgres_sql import address
 from asset_job.sources.request import (
     LocalSourceFile,
@@ -57,7 +58,12 @@ def read_for(
         options=options,
     )
     events = [event for of_asset in run.triggering_asset_events.values() for event in of_asset]
-    return read(request, new, events, table)
+    try:
+        return read(request, new, events, table)
+    except FileUnreadable:
+        if not (names := run.leave_out_superseded()):
+            raise
+        return read(request, without_superseded(new, names), events, table)
 
 
 def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: str | None) -> DataFrame:

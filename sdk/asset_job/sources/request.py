@@ -103,10 +103,17 @@ class S3File:
     """None: any version."""
     part: tuple[int, int] | None = None
     """The bytes, the second excluded, at which the lines or row groups of the part begin. None: the whole file."""
+    moved_from: str | None = None
+    """The URL at which it was detected, if it was moved since."""
 
     @property
     def name(self) -> str:
-        """The URL."""
+        """The URL at which it was detected."""
+        return self.moved_from or self.address
+
+    @property
+    def address(self) -> str:
+        """The URL at which it is read."""
         return f"s3://{self.bucket}/{self.key}"
 
     @property
@@ -127,10 +134,17 @@ class LocalSourceFile:
     """None: any, as in events of earlier versions."""
     part: tuple[int, int] | None = None
     """The bytes that one task reads, as of `S3File`."""
+    moved_from: str | None = None
+    """The path at which it was detected, if it was moved since."""
 
     @property
     def name(self) -> str:
-        """The path."""
+        """The path at which it was detected."""
+        return self.moved_from or self.path
+
+    @property
+    def address(self) -> str:
+        """The path at which it is read."""
         return self.path
 
     @property
@@ -215,7 +229,13 @@ def _files(given: Sequence[Mapping[str, Any]]) -> Sequence[S3File] | Sequence[Lo
         return list(dict.fromkeys(map(_local_file, given)))
     if all("key" in file for file in given):
         files = (
-            S3File(bucket=file["bucket"], key=file["key"], size=int(file.get("size") or 0), etag=file.get("etag"))
+            S3File(
+                bucket=file["bucket"],
+                key=file["key"],
+                size=int(file.get("size") or 0),
+                etag=file.get("etag"),
+                moved_from=file.get("moved_from"),
+            )
             for file in given
         )
         return list(dict.fromkeys(files))
@@ -231,7 +251,9 @@ def _local_file(given: Mapping[str, Any]) -> LocalSourceFile:
             size = Path(path).stat().st_size
         except OSError:
             size = 0
-    return LocalSourceFile(path=path, size=int(size), modified=modified, inode=given.get("inode"))
+    return LocalSourceFile(
+        path=path, size=int(size), modified=modified, inode=given.get("inode"), moved_from=given.get("moved_from")
+    )
 
 
 def _microseconds(moment: str) -> int:

@@ -144,15 +144,15 @@ def s3_errors(file: S3File) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, exceptions.NotFoundError):
-        raise FileUnreadable(f"{file.name} was deleted since it was detected; {PUT_BACK}") from None
+        raise FileUnreadable(f"{file.address} was deleted since it was detected; {PUT_BACK}") from None
     except exceptions.PreconditionError:
-        raise FileUnreadable(f"{file.name} was overwritten since it was detected; {PUT_BACK}") from None
+        raise FileUnreadable(f"{file.address} was overwritten since it was detected; {PUT_BACK}") from None
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
         raise FileUnreadable(
-            f"{file.name} may not be read with this connection: grant its identity the permission"
+            f"{file.address} may not be read with this connection: grant its identity the permission"
         ) from None
     except (exceptions.BaseError, OSError) as error:
-        raise SourceFailed(f"{file.name} cannot be reached: {first_line(error)}") from None
+        raise SourceFailed(f"{file.address} cannot be reached: {first_line(error)}") from None
 
 
 _AHEAD = 8

@@ -28,7 +28,6 @@ from store.database.schema import (
     queued_event,
 )
 from store.features.catchup.tables import catchup
-from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, UNDECIDED
 
 FEATURE: Final = "catchup"
@@ -51,11 +50,6 @@ async def of_job(connection: AsyncConnection, dag_id: str) -> CatchUp | None:
     return None if row is None else CatchUp(at=row.at_event, to=row.to_event, assets=json.loads(row.assets))
 
 
-def catches_up(definition: JobDefinition) -> bool:
-    """Whether a new job gets the events that were stored before it. With a cron, `catchup` is about ticks."""
-    return definition.catchup and definition.schedule is not None and definition.cron is None
-
-
 async def begin(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
     """Keep what new jobs with `catchup` have to get. Count how many events of each new job's assets are stored, if any are.
 
@@ -68,12 +62,12 @@ async def begin(connection: AsyncConnection, applied: AppliedCatalog) -> Applied
         row = (await connection.execute(_STORED, {"b_assets": list(assets)})).one()
         if row.events:
             counts[dag_id] = row.events
-        if row.events and catches_up(definition):
+        if row.events and definition.catches_up:
             place = {"at_event": 0, "to_event": row.newest, "assets": json.dumps(sorted(assets))}
             await connection.execute(insert(catchup).values(dag_id=dag_id, **place))
             await open_steps.open_(connection, dag_id, FEATURE)
     for row in (await connection.execute(_CATCHING_UP)).all():
-        if not (row.active and catches_up(row.definition)):
+        if not (row.active and row.definition.catches_up):
             await end(connection, row.dag_id)
     return AppliedFeature(counts={"earlier": counts})
 

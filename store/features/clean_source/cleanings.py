@@ -26,6 +26,7 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection.positions import HeldPosition
+from store.features.clean_source.removed_files import FileOfEvent
 from store.features.clean_source.tables import cleaning
 
 CleaningState: TypeAlias = Literal["waiting", "staying", "done"]
@@ -38,13 +39,23 @@ _c, _e = cleaning.c, asset_event.c
 class FilesInHand:
     """The files that are being removed: by number, the names of their versions. `place` is the source as it was then.
 
-    `outcomes` are those of the other files that were taken with them.
+    `outcomes` are those of the other files that were taken with them. `others` are the same files by other events that name them,
+    `places` where copies of them are.
     """
 
     place: str
     files: Mapping[int, Sequence[int]]
     outcomes: Mapping[int, str] = field(default_factory=dict)
     is_copied: bool = False
+    others: Mapping[int, Sequence[FileOfEvent]] = field(default_factory=dict)
+    places: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    def rows(self, event_id: int, numbers: Collection[int] | None = None) -> Mapping[FileOfEvent, int]:
+        """Return the files, or those with these numbers, by all events that name them, each with its number in the event."""
+        chosen = [number for number in self.files if numbers is None or number in numbers]
+        return {
+            each: number for number in chosen for each in (FileOfEvent(event_id, number), *self.others.get(number, ()))
+        }
 
     @property
     def names(self) -> Sequence[int]:
@@ -53,7 +64,10 @@ class FilesInHand:
     def to_json(self) -> str:
         files = {str(number): [*names] for number, names in self.files.items()}
         outcomes = {str(number): outcome for number, outcome in self.outcomes.items()}
-        return json.dumps({"place": self.place, "files": files, "outcomes": outcomes, "copied": self.is_copied})
+        others = {str(number): [*map(list, each)] for number, each in self.others.items()}
+        places = {str(number): place for number, place in self.places.items()}
+        known = {"place": self.place, "files": files, "outcomes": outcomes, "copied": self.is_copied}
+        return json.dumps({**known, "others": others, "places": places})
 
     @classmethod
     def from_json(cls, text: str | None) -> FilesInHand | None:
@@ -65,6 +79,11 @@ class FilesInHand:
             files={int(number): names for number, names in document["files"].items()},
             outcomes={int(number): outcome for number, outcome in document["outcomes"].items()},
             is_copied=document["copied"],
+            others={
+                int(number): [FileOfEvent(*each) for each in events]
+                for number, events in document.get("others", {}).items()
+            },
+            places={int(number): place for number, place in document.get("places", {}).items()},
         )
 
 
@@ -86,12 +105,6 @@ class Cleaning:
     staying: Mapping[int, str] = field(default_factory=dict)
     in_hand: FilesInHand | None = None
     removed: int = 0
-
-    def has_removed(self, number: int, files: int) -> bool:
-        """Whether the file of this number is known to have been moved or deleted, of an event with so many files."""
-        numbers = range(files) if self.files is None else self.files
-        left = {*numbers[self.next_file :], *self.staying}
-        return number not in left and self.removed + len(left) == files
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -216,9 +229,3 @@ async def of_events(connection: AsyncConnection, event_ids: Collection[int]) -> 
     """Return the cleanings of those of these events that have one."""
     rows = await all_of(connection, select(*_COLUMNS).where(_c.event_id.in_(event_ids)), _stored)
     return {each.event_id: each for each in rows}
-
-
-async def removing_between(connection: AsyncConnection, low: int, high: int) -> Mapping[int, Cleaning]:
-    """Return the cleanings of events from `low` to `high` of which files were removed."""
-    some = select(*_COLUMNS).where(_c.event_id.between(low, high), _c.removed > 0)
-    return {each.event_id: each for each in await all_of(connection, some, _stored)}

@@ -10,10 +10,13 @@ from functools import cache
 from sqlalchemy import Insert, Text, bindparam, cast, delete, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import edges_of_jobs
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.dialects import chunks
 from store.database.schema import asset_event, database_time_in, queued_event
 from store.detection.interest import NOBODY, AddedEvents, EventOrigin
+from store.fates import Fate
+from store.features.clean_source import removed_files
 from store.features.clean_source.tables import cleaned_watcher, cleaning
 from store.keys import Wake
 
@@ -38,8 +41,20 @@ async def apply(
         if configured:
             rows = [{"watcher": name, "after_seconds": seconds} for name, seconds in sorted(configured.items())]
             await connection.execute(insert(cleaned_watcher), rows)
-    names = {name for watcher in watchers.values() for name in watcher.assets}
-    return AppliedFeature(interest=[applied.asset_ids[name] for name in names])
+    await removed_files.give_up_search(connection, watchers.keys())
+    named = {applied.asset_ids[name] for watcher in watchers.values() for name in watcher.assets}
+    interest = named | await removed_files.assets_of_interest(connection)
+    return AppliedFeature(interest=interest, counts={"cleaned": await _cleaned_before(connection, applied)})
+
+
+async def _cleaned_before(connection: AsyncConnection, applied: AppliedCatalog) -> Mapping[str, int]:
+    """Count by new job the files that were deleted of the events which it catches up with, without jobs that lack none."""
+    counts: dict[str, int] = {}
+    for dag_id in sorted(applied.jobs.keys() - applied.jobs_before.keys()):
+        if applied.jobs[dag_id].catches_up:
+            of_assets = select(_e.id).where(_e.asset_id.in_(edges_of_jobs.awaited_assets(dag_id)))
+            counts[dag_id] = (await removed_files.CHANGES.count(connection, of_assets)).get(Fate.CLEANED, 0)
+    return {dag_id: files for dag_id, files in counts.items() if files}
 
 
 async def after_events(connection: AsyncConnection, events: AddedEvents) -> Collection[Wake]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Text, false, text
 
 from store.database.lifecycle import DeletedWith, Follows, Lifecycle, NameRule, RemovedBy, RowOwner
 from store.database.schema import UtcDateTime
 from store.database.tables import NAME, table
+
+IS_SOUGHT: Final = text("place = '{}'")
 
 cleaning = table(  # events whose files are to be moved or deleted once every job has loaded them
     "cleaning",
@@ -45,4 +47,18 @@ cleaned_watcher = table(  # the watchers whose events' files are moved or delete
     feature="clean_source",
 )
 
-TABLES: Final = (cleaning, cleaned_watcher)
+removed_file = table(  # the files of events that were moved or deleted, whichever watcher's event they went with
+    "removed_file",
+    Lifecycle(
+        owner=RowOwner.ASSET,
+        kept=(DeletedWith(table="asset_event", columns={"event_id": "id"}, by_database=True),),
+    ),
+    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # its place in the event's `files`, from 0
+    Column("place", Text),  # JSON: what differs at its new place; `{}`: not known yet; null: it was deleted
+    Column("in_hand", Boolean, nullable=False, server_default=false()),  # it is being removed
+    Index("ix_removed_file_sought", "event_id", postgresql_where=IS_SOUGHT, sqlite_where=IS_SOUGHT),
+    feature="clean_source",
+)
+
+TABLES: Final = (cleaning, cleaned_watcher, removed_file)

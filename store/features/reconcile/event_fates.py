@@ -11,23 +11,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_event
 from store.fates import Fate
-from store.features.clean_source import cleanings
-from store.features.clean_source.cleanings import Cleaning
+from store.features.clean_source import removed_files
 from store.runs import fates
 
 _e = asset_event.c
 _NOWHERE: Final[Mapping[str, Fate]] = {}
+_NONE: Final[Mapping[int, Fate]] = {}
 
 
 class ReportedEvent(NamedTuple):
-    """An event of a watcher. `extra` is JSON text. `at_jobs` has the jobs that got it; `cleaning` if some of its files were removed."""
+    """An event of a watcher. `extra` is JSON text. `at_jobs` has the jobs that got it; `removed` its files that were moved or deleted."""
 
     id: int
     asset_id: int
     timestamp: datetime
     extra: str
     at_jobs: Mapping[str, Fate]
-    cleaning: Cleaning | None
+    removed: Mapping[int, Fate]
 
 
 _SOME: Final = (
@@ -52,9 +52,9 @@ async def events_after(
         return ()
     low, high = events[0].id, events[-1].id
     at_jobs = await fates.between(connection, low, high)
-    cleaned = await cleanings.removing_between(connection, low, high)
+    removed = await removed_files.between(connection, low, high)
     return [
-        ReportedEvent(id_, asset_id, at, extra, at_jobs.get(id_, _NOWHERE), cleaned.get(id_))
+        ReportedEvent(id_, asset_id, at, extra, at_jobs.get(id_, _NOWHERE), removed.get(id_, _NONE))
         for id_, at, extra in events
     ]
 

@@ -7,6 +7,7 @@ killed, nothing is done twice or left out.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from store.keys import Condition
 from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs.actions import decisions
 from store.runs.fates import PlaceAtJob
+from store.runs.tries import changed_items
+from store.runs.tries.changed_items import LEFT_OUT, ItemHooks, Lacking
 
 FEATURE: Final = "replay"
 """The name under which its steps are open."""
@@ -74,6 +77,8 @@ class ReplayCounts:
     """Left out: taken off the queue, or consumed by a run that a person deleted."""
     forgotten: ForgottenEvents
     """Consumed by runs that the clean-up has removed: left out, or with `include_dropped` among the queued ones."""
+    lacking: Mapping[Fate, int]
+    """The items of the range that are gone, by their fates, or of runs that have events of it. Runs go without them."""
     fates: Mapping[Fate, int]
     """All events of the range, by what became of them at the job until now; without fates that none has."""
     stored_since: datetime | None
@@ -86,7 +91,7 @@ class ReplayCounts:
         return self.queued + self.cleared
 
 
-async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts:
+async def count(connection: AsyncConnection, which: ReplayRange, item_hooks: ItemHooks) -> ReplayCounts:
     """Count what a replay would do now. Raises `NotFound`, `Conflict`."""
     schedule = await _check(connection, which)
     place = selections.places(which).subquery()
@@ -96,13 +101,15 @@ async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts
     if has_where(schedule):
         taken = await replay_filters.count(connection, selections.places(which), [*taken], schedule)
     cleared = select(run.c.id).where(selections.cleared(which, 0, None))
+    lacking = await _lacking(connection, which, item_hooks)
+    left_out = await selections.count_events(connection, which, lacking.refused)
     of_runs = (
         select(func.count()).select_from(run_asset_event.join(run, selections.RUN_OF)).where(run.c.id.in_(cleared))
     )
-    all_events = (await connection.execute(of_runs)).scalar_one()
+    all_events = (await connection.execute(of_runs)).scalar_one() - left_out.all
     oldest = select(func.min(_e.timestamp, type_=_e.timestamp.type)).where(_e.asset_id.in_(selections.assets_of(which)))
     in_runs = Counter({each.fate: number for each, number in events.items() if each.in_place == "run"})
-    over = in_runs[Fate.LOADED] + in_runs[Fate.FAILED]
+    over = in_runs[Fate.LOADED] + in_runs[Fate.FAILED] - left_out.in_range
     fates = Counter[Fate]()
     for each, number in events.items():
         fates[each.fate] += number
@@ -111,20 +118,35 @@ async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts
     return ReplayCounts(
         queued=sum(taken.values()),
         cleared=over,
-        cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one(),
+        cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one()
+        - len(lacking.refused),
         outside_range=all_events - over,
         waiting=events[PlaceAtJob("queue", Fate.QUEUED)],
         running=in_runs[Fate.QUEUED] + in_runs[Fate.RUNNING],
         dropped=sum(events[each] - taken.get(each, 0) for each in selections.DROPPED),
         forgotten=ForgottenEvents(loaded=loaded, failed=failed, unknown=unknown),
+        lacking=lacking.counts,
         fates=fates,
         stored_since=(await connection.execute(oldest)).scalar_one(),
         jobs_behind=(await connection.execute(selections.behind(which.dag_id))).scalars().all(),
     )
 
 
+async def _lacking(connection: AsyncConnection, which: ReplayRange, item_hooks: ItemHooks) -> Lacking:
+    """Return which runs are not cleared because they have succeeded and would lack items, and how many items are gone at all."""
+    if not await item_hooks.are_interested(connection):
+        return Lacking()
+    cleared = (await connection.execute(select(run.c.id).where(selections.cleared(which, 0, None)))).scalars().all()
+    of_runs = await changed_items.lacking(connection, item_hooks, cleared, which.include_items, lock=False)
+    others = selections.places(which).subquery()
+    queueable = [each.text for each in selections.queueable(which)]
+    of_queued = await item_hooks.count(connection, select(others.c.id).where(others.c.place.in_(queueable)))
+    left_out = {fate: number for fate, number in of_queued.items() if fate in LEFT_OUT}
+    return Lacking(refused=of_runs.refused, counts=Counter(of_runs.counts) + Counter(left_out))
+
+
 async def begin(
-    connection: AsyncConnection, which: ReplayRange, *, actor: str, expected_count: int | None
+    connection: AsyncConnection, which: ReplayRange, item_hooks: ItemHooks, *, actor: str, expected_count: int | None
 ) -> tuple[int, ReplayCounts]:
     """Record a replay with its boundary; return its id. Raises `NotFound`, and `Conflict` for another count or a second replay.
 
@@ -138,7 +160,7 @@ async def begin(
     if steps:
         goes_on = (await connection.execute(_GOES_ON, {"b_dag_id": which.dag_id})).one()
         raise Conflict(f"the replay {goes_on.id} of the job {which.dag_id!r} goes on; retry when it is finished")
-    counts = await count(connection, which)
+    counts = await count(connection, which, item_hooks)
     if expected_count is not None and counts.expected != expected_count:
         raise Conflict(
             f"the replay is of {counts.expected} events now, not of {expected_count}; look at the preview again, and "
@@ -153,6 +175,7 @@ async def begin(
         from_at=which.since,
         to_at=which.until,
         include_dropped=which.include_dropped,
+        include_items=json.dumps(sorted(which.include_items)) if which.include_items else None,
         expected_count=counts.expected,
         last_event=last_event,
         last_run=last_run,
@@ -171,7 +194,7 @@ _GOES_ON: Final = (
 )
 
 
-async def advance(connection: AsyncConnection, dag_id: str) -> bool:
+async def advance(connection: AsyncConnection, dag_id: str, item_hooks: ItemHooks) -> bool:
     """Carry out the next step of the replay of a locked job, or finish it; return False if none goes on."""
     row = (await connection.execute(_GOES_ON, {"b_dag_id": dag_id})).one_or_none()
     if row is None:
@@ -183,6 +206,7 @@ async def advance(connection: AsyncConnection, dag_id: str) -> bool:
         asset_id=row.asset_id,
         partition=row.partition_key,
         include_dropped=row.include_dropped,
+        include_items=[Fate(fate) for fate in json.loads(row.include_items or "[]")],
     )
     this = update(replay).where(_p.id == row.id)
     filtered = has_where(row.definition.schedule)
@@ -192,7 +216,7 @@ async def advance(connection: AsyncConnection, dag_id: str) -> bool:
             await decisions.admit_again(connection, which.dag_id, events)
         await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + queued))
         return True
-    runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
+    runs, cleared = await _clear(connection, which, row.at_run, row.last_run, item_hooks)
     if runs:
         await connection.execute(this.values(at_run=runs[-1], cleared_runs=_p.cleared_runs + cleared))
         return True
@@ -216,11 +240,16 @@ async def _queue(
     return sorted(rows.scalars())
 
 
-async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:
+async def _clear(
+    connection: AsyncConnection, which: ReplayRange, after: int, last: int, item_hooks: ItemHooks
+) -> tuple[Sequence[int], int]:
     """Clear the next runs that are over; return the runs that were looked at, and how many were cleared."""
     some = select(run.c.id).where(selections.cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
     ids = (await connection.execute(some)).scalars().all()
-    return ids, await decisions.clear_over(connection, ids) if ids else 0
+    if not ids:
+        return ids, 0
+    cleared = await decisions.clear_over(connection, ids, item_hooks=item_hooks, include=which.include_items)
+    return ids, cleared.runs
 
 
 async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import edges_of_jobs
+from store.database.dialects import chunks
 from store.database.paging import equal
 from store.database.schema import (
     asset_alias_asset,
@@ -43,6 +45,8 @@ class ReplayRange:
     asset_id: int | None = None
     partition: str | None = None
     include_dropped: bool = False
+    include_items: Sequence[Fate] = ()
+    """The fates of items that a run may lack that runs again although it has succeeded."""
 
 
 def assets_of(which: ReplayRange) -> Any:
@@ -82,6 +86,25 @@ def cleared(which: ReplayRange, after: int, last: int | None) -> ColumnElement[b
     upper = true() if last is None else run.c.id <= last
     here = and_(run.c.dag_id == which.dag_id, run.c.state.in_(OVER), run.c.id > after, upper)
     return and_(here, has_event.correlate(run).exists())
+
+
+class EventCounts(NamedTuple):
+    """How many events some runs have, and how many of these are in the range of a replay."""
+
+    all: int
+    in_range: int
+
+
+async def count_events(connection: AsyncConnection, which: ReplayRange, run_ids: Collection[int]) -> EventCounts:
+    """Count the events of runs."""
+    here = case((in_range(which), 1), else_=0)
+    query = select(func.count().label("events"), func.coalesce(func.sum(here), 0).label("here"))
+    query = query.join_from(run, run_asset_event, RUN_OF).join(asset_event, _e.id == _r.event_id)
+    counts = EventCounts(0, 0)
+    for some in chunks(sorted(run_ids)):
+        row = (await connection.execute(query.where(run.c.id.in_(some)))).one()
+        counts = EventCounts(counts.all + row.events, counts.in_range + row.here)
+    return counts
 
 
 def behind(dag_id: str) -> Select[Any]:

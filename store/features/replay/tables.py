@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Text, text
 
 from store.database.lifecycle import KeptForEver, Lifecycle, NameRule, RowOwner
 from store.database.schema import UtcDateTime
@@ -27,6 +27,7 @@ replay = table(
     Column("from_at", UtcDateTime, nullable=False),
     Column("to_at", UtcDateTime, nullable=False),  # exclusive
     Column("include_dropped", Boolean, nullable=False),
+    Column("include_items", Text),  # JSON: the fates of items that its runs may lack; null: none
     Column("expected_count", BigInteger, nullable=False),
     Column("last_event", BigInteger, nullable=False),  # the boundary: later events and runs have no part in it
     Column("last_run", BigInteger, nullable=False),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, delete, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,25 +22,55 @@ from store.database.schema import (
     task_try,
 )
 from store.errors import Conflict, no_run
+from store.fates import Fate
 from store.runs.queue.queues import ACTIVE
 from store.runs.runs import DELETED, IS_THERE, OVER, QUEUED, RunRow, move_run, this_run
-from store.runs.tries import tries
+from store.runs.tries import changed_items, tries
+from store.runs.tries.changed_items import NO_ITEM_HOOKS, ItemHooks
 
 
-async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
-    """Queue a finished run again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
-    tasks, state, is_configured = await _locked(connection, dag_id, run_id)
+async def clear(
+    connection: AsyncConnection,
+    dag_id: str,
+    run_id: str,
+    *,
+    item_hooks: ItemHooks = NO_ITEM_HOOKS,
+    include: Collection[Fate] = (),
+) -> None:
+    """Queue a finished run again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`.
+
+    One that has succeeded and would lack items is refused, unless their fates are in `include`.
+    """
+    number, tasks, state, is_configured = await _locked(connection, dag_id, run_id)
     if state in ACTIVE:
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
     if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
+    lacking = await changed_items.lacking(connection, item_hooks, [number], include, lock=True)
+    if lacking.refused:
+        raise await changed_items.refusal(connection, run_id, lacking.refused[number])
     await requeue(connection, tasks, this_run(dag_id, run_id))
 
 
-async def clear_over(connection: AsyncConnection, ids: Sequence[int]) -> int:
-    """Clear those of these runs that are over; return how many. A run that somebody else cleared or deleted is left alone.
+@dataclass(frozen=True, kw_only=True)
+class ClearedRuns:
+    """How many runs were cleared. `lacking` counts by fate the items that these lack, and those that were left alone would lack."""
 
-    The locks are taken in the order of all transactions.
+    runs: int
+    lacking: Mapping[Fate, int]
+
+
+async def clear_over(
+    connection: AsyncConnection,
+    ids: Sequence[int],
+    *,
+    item_hooks: ItemHooks = NO_ITEM_HOOKS,
+    include: Collection[Fate] = (),
+) -> ClearedRuns:
+    """Clear those of these runs that are over. A run that somebody else cleared or deleted is left alone.
+
+    So is one that has succeeded and would lack items whose fates are not in `include`. The locks are taken in the order of all
+    transactions.
     """
     t = task_instance.c
     of_run = (run.c.dag_id == t.dag_id) & (run.c.run_id == t.run_id)
@@ -47,8 +78,10 @@ async def clear_over(connection: AsyncConnection, ids: Sequence[int]) -> int:
     tasks = (await connection.execute(locked.with_for_update(key_share=True, of=task_instance))).all()
     over = select(run.c.id).where(run.c.id.in_(ids), run.c.state.in_(OVER)).order_by(run.c.id)
     runs = set((await connection.execute(over.with_for_update(key_share=True))).scalars())
+    lacking = await changed_items.lacking(connection, item_hooks, runs, include, lock=True)
+    runs -= lacking.refused.keys()
     await requeue(connection, [task.id for task in tasks if task.run in runs], run.c.id.in_(runs))
-    return len(runs)
+    return ClearedRuns(runs=len(runs), lacking=lacking.counts)
 
 
 async def requeue(connection: AsyncConnection, tasks: Sequence[str], which: ColumnElement[bool]) -> None:
@@ -66,7 +99,7 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
 
     Its id and the events it consumed are never given again; what it stored and its log stay.
     """
-    tasks, state, _ = await _locked(connection, dag_id, run_id)
+    _, tasks, state, _ = await _locked(connection, dag_id, run_id)
     if state in ACTIVE:
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
     a = task_try.c
@@ -83,7 +116,7 @@ async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: s
     Return how that reads (an unfinished run that fails is cancelled), and the run if that changed it. A skipped run is
     a success, like one that skips itself. Raises `NotFound`.
     """
-    tasks, before, _ = await _locked(connection, dag_id, run_id)
+    _, tasks, before, _ = await _locked(connection, dag_id, run_id)
     reason = "cancelled" if state == "failed" and before in ACTIVE else f"{MARK} {state}"
     if before == state:
         return reason, None
@@ -102,20 +135,20 @@ async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: 
         raise no_run(dag_id, run_id)
 
 
-async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], str, bool]:
-    """Lock a run; return its task instances' ids, its state, and whether its job is configured.
+async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[int, Sequence[str], str, bool]:
+    """Lock a run; return its number, its task instances' ids, its state, and whether its job is configured.
 
     The locks are taken in the order of all transactions.
     """
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
-    query = select(run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id)
+    query = select(run.c.id, run.c.state, job.c.active).join(job, job.c.dag_id == run.c.dag_id)
     query = query.where(this_run(dag_id, run_id), IS_THERE)
     of_run = (await connection.execute(query.with_for_update(key_share=True, of=run))).one_or_none()
     if of_run is None:
         raise no_run(dag_id, run_id)
-    return ids, of_run.state, of_run.active
+    return of_run.id, ids, of_run.state, of_run.active
 
 
 async def admit_again(connection: AsyncConnection, dag_id: str, events: Sequence[int]) -> None:

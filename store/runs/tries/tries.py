@@ -7,6 +7,7 @@ another in a circle: task instance, try, run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -31,8 +32,11 @@ from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef
 from store.runs.runs import RunRow, move_run, this_run
 from store.runs.tries import bad_records as bad_records_of_runs
+from store.runs.tries import superseding
 from store.runs.tries.answers import IdempotencyKey
+from store.runs.tries.changed_items import NONE_CHANGED, ChangedItems
 from store.runs.tries.startable import Startable, may_start
+from store.runs.tries.superseding import SUPERSEDING, MissingFile
 from store.runs.tries.try_lock import UNFINISHED, lock_try
 from store.runs.tries.try_lookup import OpenTry, lock_instance, this_try
 
@@ -41,9 +45,15 @@ NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
 
 
 async def commit_intent(
-    connection: AsyncConnection, task: Startable, *, home_id: str, tag: str, token_hash: str
+    connection: AsyncConnection,
+    task: Startable,
+    *,
+    home_id: str,
+    tag: str,
+    token_hash: str,
+    changed: ChangedItems = NONE_CHANGED,
 ) -> RunRow | None:
-    """Record that `home_id` is about to start the try; return its run, which runs from now on.
+    """Record that `home_id` is about to start the try; return its run, which runs from now on. `changed` are its changed items.
 
     Return None if somebody else did, or the instance moved on.
     """
@@ -54,8 +64,25 @@ async def commit_intent(
         return None
     this = {"task_instance_id": key.task_instance_id, "try_number": key.try_number, "intent_at": database_now()}
     how = {"home_id": home_id, "submitter": task.definition.submitter, "tag": tag, "token_hash": token_hash}
-    await connection.execute(insert(task_try).values(**this, **how))
-    return await move_run(connection, key.dag_id, key.run_id, "running")
+    await connection.execute(insert(task_try).values(**this, **how, changed_items=changed.to_json()))
+    return await move_run(connection, key.dag_id, key.run_id, "running", changed_items=changed.counts_to_json())
+
+
+async def skip(
+    connection: AsyncConnection, task: Startable, reason: str, changed: ChangedItems = NONE_CHANGED
+) -> RunRow | None:
+    """End a run instead of starting its next try, as a job ends that skips itself; return it.
+
+    Return None if somebody else did, or the instance moved on.
+    """
+    t, key = task_instance.c, task.key
+    mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
+    skipped = mine.values(state="skipped", detail=reason, not_before=None, end_date=database_now()).returning(t.id)
+    if (await connection.execute(skipped)).one_or_none() is None:
+        return None
+    return await move_run(
+        connection, key.dag_id, key.run_id, "success", reason=reason, changed_items=changed.counts_to_json()
+    )
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:
@@ -187,21 +214,26 @@ async def finish(
     message: str | None,
     is_final: bool = False,
     bad_records: int = 0,
+    missing: Sequence[MissingFile] = (),
     request: IdempotencyKey | None = None,
 ) -> FinishedTry | None:
     """Record what the job reports about itself; return None if it reported the same before (a response got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never run
-    at once; `is_final` says that another try would fail alike. `bad_records` are those of a success.
+    at once; `is_final` says that another try would fail alike. `bad_records` are those of a success. A failure because of `missing`
+    files may end `superseding`.
     """
     locked = await lock_try(connection, ref, request=request)
-    if locked.finish_state == finish_state:
+    if locked.finish_state in {finish_state, SUPERSEDING if finish_state == "failed" else finish_state}:
         return None
     key = locked.fenced
     this = update(task_try).where(this_try(key))
     is_final = is_final and finish_state == "failed"
+    if finish_state == "failed" and not is_final and await superseding.may_wait(connection, key, missing):
+        this = this.values(missing=superseding.to_json(missing))
+        finish_state = SUPERSEDING
     await connection.execute(this.values(finish_state=finish_state, message=message, is_final=is_final))
-    if finish_state == "failed":
+    if finish_state in {"failed", SUPERSEDING}:
         return FinishedTry(key=key, run=None)
     ended = update(task_instance).where(task_instance.c.id == ref.task_instance_id)
     await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))

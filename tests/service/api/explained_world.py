@@ -26,13 +26,14 @@ from store.features.clean_source.tables import cleaning
 from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs.queue import queues
-from tests.features import HOOKS, KEPT_EVENTS, TABLES
+from tests.features import HOOKS, ITEM_HOOKS, KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
 from triggers.options import facts_of
 from watcher.features.clean_source.decision import PASSES
 from watcher.features.clean_source.service import SourceCleaning
+from watcher.features.versions.declaration import be_interested
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
@@ -154,7 +155,11 @@ async def explained_world(
         for name, each in facts.items()
         if each.cleaned_after is not None
     }
-    features = {"clean_source": partial(recording.apply, watchers=cleaned)}
+    versioned = {each for name, of in facts.items() if of.names_versions for each in (name, *further[name])}
+    features = {
+        "clean_source": partial(recording.apply, watchers=cleaned),
+        "versions": partial(be_interested, assets=versioned),
+    }
     ids = (await apply(database, replace(configured, watchers=watchers, features=features))).asset_ids
     await beat(database, OWNER)
     hosted = {
@@ -173,7 +178,8 @@ async def explained_world(
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks)
         control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
-        context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
+        watched = WatcherControl(control=control)
+        context = replace(make_context(database, logs), item_hooks=ITEM_HOOKS, watchers=watched)
         async with serving(context) as client:
             yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)
         tasks.cancel_scope.cancel()

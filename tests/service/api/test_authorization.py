@@ -31,6 +31,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "POST /execution/tries/claim": {"nonce": "n"},
     "POST /execution/tries/progress": {"stages": 1, "tasks": 1, "tasks_done": 1},
     "POST /execution/tries/finish": {"state": "success"},
+    "POST /execution/superseded": {"paths": []},
 }
 """The statuses of routes after a successful sign-in."""
 NAMES: Final = {

@@ -46,7 +46,7 @@ STATES_OF_MODEL = frozenset(
     }
 )
 ELSEWHERE = frozenset({"superseded", "hidden", "cleaned", "moved", "not_taken", "not_reported", "unknown"})
-"""Nothing comes to the first two yet; the others have tests of their own."""
+"""Nothing comes to `hidden` yet; the others have tests of their own."""
 WEIGHTS = {"table": "public.weights", "where": "1 / weight > 0", "interval": "1ms"}
 STATES = {"success": "loaded", "dequeue": "dropped", "delete": "dropped", "keep": "queued"}
 

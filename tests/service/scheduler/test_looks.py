@@ -19,6 +19,7 @@ from store.detection.interest import NO_HOOKS
 from store.keys import JobDefinition
 from store.runs import runs
 from store.runs.tries import task_instances
+from store.runs.tries.changed_items import NO_ITEM_HOOKS
 from store.runs.tries.try_lookup import OpenTry
 from tests.databases import emptied, on_both, statements_of
 from tests.effort import SEED, effort
@@ -204,6 +205,8 @@ async def starter_of(database: Database, state: LookedState, started: list[int])
         submissions=submissions,
         home_id=HOME,
         hooks=NO_HOOKS,
+        item_hooks=NO_ITEM_HOOKS,
+        on_end=lambda: None,
         limits=AdmissionLimits(parallelism=state.parallelism, memory_mb=MEMORY_MB, warm_memory_mb=0),
         lease=LEASE,
         running=lambda: running,

@@ -60,6 +60,7 @@ OF_FEATURES = {
     "listen_seen": "airflow",
     "outbox": "outbox",
     "partition_group": "partitions",
+    "removed_file": "clean_source",
     "replay": "replay",
 }
 """The features of the tables that are not the kernel's: the tables are there, also where their feature is taken out."""

@@ -12,7 +12,6 @@ from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
 from store.detection.starts import WatcherPast
 from store.fates import Fate, of_item, of_run
-from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
@@ -104,7 +103,7 @@ def evidence(
         begun=NOON - 2 * DAY,
         events_since=values.get("events_since", NOON - 90 * DAY),
         runs_since=values.get("runs_since", NOON - 90 * DAY),
-        cleanings=values.get("cleanings", {}),
+        removed=values.get("removed", {}),
         beginning=values.get("beginning"),
     )
 
@@ -234,7 +233,24 @@ REJECTED = RejectedRow(
             "past_retention",
             "event_retention_days",
         ),
-        (HANDLED_ID, evidence(beginning=began(passed_before=5, kept_since=None)), "not_reported", "a rewind"),
+        (
+            said(written=HOUR_AGO),
+            evidence(event(etag="1"), at=(run("success"),), beginning=began(passed_before=None, kept_since=None)),
+            "not_reported",
+            "only its earlier contents are named",
+        ),
+        (
+            said(written=HOUR_AGO),
+            evidence(event(etag="1"), beginning=began(passed_before=moment(NOON), kept_since=None)),
+            "before_start",
+            "passed over",
+        ),
+        (
+            HANDLED_ID,
+            evidence(beginning=began(passed_before=5, kept_since=None)),
+            "not_reported",
+            "`watcher rewind files --to 4`",
+        ),
         (HANDLED_ID, evidence(beginning=began(passed_before=6, kept_since=None)), "before_start", "passed over"),
         (said("unknown"), evidence(event(), at=(run("success"),)), "loaded", "the trigger says so"),
         (ROW, evidence(ROW_EVENT, at=(run("success"),)), "replaced", "earlier content, which was loaded"),
@@ -264,11 +280,19 @@ def test_an_event_of_an_older_release_lacks_members_and_still_names_the_content(
 
 @pytest.mark.parametrize("explanation", [GONE, said("unknown")])
 def test_a_file_that_was_cleaned_away_was_loaded_before(explanation: Explanation) -> None:
-    done = Cleaning(event_id=7, owed=["load"], state="done", removed=1, files=[])
-    file = replace(event(), files=1)
-    known = evidence(file, at=(run("success"), queued("copy")), cleanings={7: done})
+    file, removed = replace(event(), files=1), {7: {0: Fate.CLEANED}}
+    known = evidence(file, at=(run("success"), queued("copy")), removed=removed)
     judged = verdict(explanation, known)
-    assert {each.dag_id: each.fate for each in judged.at_jobs} == {"load": Fate.CLEANED, "copy": Fate.QUEUED}
+    assert {each.dag_id: each.fate for each in judged.at_jobs} == {"load": Fate.CLEANED, "copy": Fate.CLEANED}
+    assert judged.state == Fate.CLEANED
+    assert "`clean_source` has deleted it" in judged.sentence or explanation is not GONE
+    assert verdict(explanation, evidence(file, at=(run("success"),), removed=removed)).state == Fate.CLEANED
+    assert verdict(said(), evidence(file, at=(run("success"),), removed=removed)).state == Fate.LOADED
+
+
+@pytest.mark.parametrize("explanation", [GONE, said("unknown")])
+def test_a_file_that_was_moved_is_loaded_from_its_new_place_by_jobs_that_wait_for_it(explanation: Explanation) -> None:
+    file, removed = replace(event(), files=1), {7: {0: Fate.MOVED}}
+    judged = verdict(explanation, evidence(file, at=(run("success"), queued("copy")), removed=removed))
+    assert {each.dag_id: each.fate for each in judged.at_jobs} == {"load": Fate.MOVED, "copy": Fate.QUEUED}
     assert judged.state == Fate.QUEUED
-    assert verdict(explanation, evidence(file, at=(run("success"),), cleanings={7: done})).state == Fate.CLEANED
-    assert verdict(said(), evidence(file, at=(run("success"),), cleanings={7: done})).state == Fate.LOADED

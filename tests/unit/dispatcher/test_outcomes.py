@@ -22,6 +22,7 @@ def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
         (ended("failed", 1), "failed", "failed"),
         (ended("failed", 0), "failed", "failed"),
         (ended("failed", 143, stopped=True), "up_for_retry", "running"),
+        (ended("superseding", 1), "up_for_retry", "running"),
         (ended(None, 0), "failed", "failed"),
         (ended(None, 0, claimed=False), "success", "success"),
         (ended(None, 0, claimed=False, timed_out=True), "failed", "failed"),
@@ -40,6 +41,12 @@ def ended(finish_state=None, exit_code=0, *, claimed=True, **more):
 def test_the_table_of_endings(ending, state, run_state):
     outcome = decide(ending, NONE_LEFT)
     assert (outcome.state, outcome.run_state) == (state, run_state)
+
+
+def test_a_try_that_misses_files_uses_no_retry():
+    outcome = decide(ended("superseding", 1, message="a.csv was overwritten"), NONE_LEFT)
+    assert (outcome.counted, outcome.retry_in) == (False, timedelta(0))
+    assert "when their watchers have scanned again" in outcome.reason
 
 
 def test_a_final_failure_uses_no_retry_whatever_happened_to_the_process():

@@ -74,7 +74,7 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "submitters": is_subclass_of(Submitter),
     "refines": is_subclass_of(Submitter),
     "settings": is_subclass_of(SettingsPart),
-    "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 2,
+    "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 3,
     "planners": is_subclass_of(Planner),
     "tables": are(Table),
     "keeps_events": lambda made: isinstance(made, Select) and len(made.selected_columns) == 1,
@@ -83,6 +83,9 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "chores": are(Chore),
     "after_events": is_async("connection", "events"),
     "isolation": takes("hidden"),
+    "changed_items": lambda made: all(
+        inspect.iscoroutinefunction(getattr(made, name, None)) for name in ("of_runs", "count")
+    ),
     "count_cleaned": is_async("connection", "watcher", "place"),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),

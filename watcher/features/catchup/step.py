@@ -11,6 +11,7 @@ from store.features.catchup import catchups
 from store.references import has_where
 from store.runs.queue import queues
 from store.runs.queue.queues import JobQueue
+from store.runs.tries.changed_items import ItemHooks
 from watcher.scheduling.planning.plans import RunPlan, completing
 from watcher.scheduling.planning.triggering import take, waits_of
 
@@ -18,7 +19,7 @@ EVENTS_AT_ONCE: Final = 10_000
 """The most stored events that are queued in one transaction."""
 
 
-async def catch_up(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+async def catch_up(connection: AsyncConnection, queue: JobQueue, _item_hooks: ItemHooks) -> RunPlan | None:
     """Queue the next stored events and plan the runs that they make; None if the job has them all.
 
     Later events wait meanwhile, and so does what the condition still lacks something for. A mode with a planner of its own makes

@@ -13,10 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.database.paging import now_of
 from store.detection.positions import HeldPosition
-from store.features.clean_source import cleanings
+from store.features.clean_source import cleanings, removed_files
 from store.features.clean_source.cleanings import Cleaning, EventFiles, FilesInHand
+from store.features.clean_source.owed_jobs import owed_events
 from store.processes import audit
-from store.runs import fates
 from triggers.cleaning import LoadedFile, SourceCleaner
 from watcher.features.clean_source.decision import (
     SHORTEST_STAY,
@@ -26,7 +26,7 @@ from watcher.features.clean_source.decision import (
     next_numbers,
     passed,
 )
-from watcher.features.clean_source.shared_files import EventInHand, wanted_elsewhere
+from watcher.features.clean_source.shared_files import NOT_SHARED, EventInHand, may_go, shared_files
 from watcher.triggerer.clients import Hosted
 
 FILES_AT_ONCE: Final = 50
@@ -54,9 +54,9 @@ class WatcherToClean:
 
     async def decision(self, connection: AsyncConnection, cleaning: Cleaning) -> CleaningDecision:
         """Decide whether the files of an event may go, as it stands in this transaction."""
-        at_jobs = await fates.at_jobs(connection, [cleaning.event_id])
-        now = await now_of(connection)
-        return decide(cleaning.owed, at_jobs.get(cleaning.event_id, ()), self.cleaner.after, now)
+        owed = await owed_events(connection, {cleaning.event_id: cleaning.owed})
+        event = owed[cleaning.event_id]
+        return decide(event.jobs, event.at_jobs, self.cleaner.after, await now_of(connection))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +126,12 @@ class EventFilesCleaner:
         )
         async with self.database.reading() as connection:
             now = await now_of(connection)
-            wanted = await wanted_elsewhere(connection, event, self.watchers(), now) if contents else ()
+            shared = await shared_files(connection, event, self.watchers(), now) if contents else NOT_SHARED
         outcomes: dict[int, str] = {number: look.outcome for number, look in looks.items() if look.outcome != "done"}
-        outcomes |= dict.fromkeys(wanted, "shared")
+        outcomes |= dict.fromkeys(shared.wanted, "shared")
         files = {number: look.names for number, look in looks.items() if number not in outcomes}
-        return FilesInHand(place=place, files=files, outcomes=outcomes)
+        others = {number: each for number, each in shared.others.items() if number in files}
+        return FilesInHand(place=place, files=files, outcomes=outcomes, others=others)
 
     async def _may_go_on(self, in_hand: FilesInHand) -> bool:
         """Return whether what a kill has left in hand may still go; what was begun is finished anyway."""
@@ -138,17 +139,34 @@ class EventFilesCleaner:
             await self._put_down(in_hand)
         async with self.database.transaction() as connection:
             await self.watcher.fence(connection)
-            decision = await self.watcher.decision(connection, self.cleaning)
+            decision = await self._decision(connection, in_hand)
         return decision.verdict == "clean"
 
-    async def _record(self, in_hand: FilesInHand) -> None:
-        """Record what is in hand from here on. Raises `NotEligible` if the files may not go any more."""
+    async def _decision(self, connection: AsyncConnection, in_hand: FilesInHand) -> CleaningDecision:
+        """Decide whether these files may go: by their event, and by the others that name them. No run starts meanwhile."""
+        await removed_files.exclude_runs(connection)
+        decision = await self.watcher.decision(connection, self.cleaning)
+        if decision.verdict == "clean" and in_hand.others:
+            after, now = self.watcher.cleaner.after, await now_of(connection)
+            event_ids = {each.event_id for others in in_hand.others.values() for each in others}
+            if not all(await may_go(connection, event_ids, after, now)):
+                return CleaningDecision(verdict="wait", reason="shared", look_at=now + SHORTEST_STAY)
+        return decision
+
+    async def _record(self, in_hand: FilesInHand, before: FilesInHand | None = None) -> None:
+        """Record what is in hand from here on, instead of `before`. Raises `NotEligible` if the files may not go any more."""
+        moves = self.watcher.cleaner.target is not None
         async with self.database.transaction() as connection:
             await self.watcher.fence(connection)
-            decision = await self.watcher.decision(connection, self.cleaning)
+            decision = await self._decision(connection, in_hand)
+            if before is not None:
+                await removed_files.forget(connection, before.rows(self.cleaning.event_id).keys())
             if decision.verdict == "clean":
                 changed, look_at = replace(self.cleaning, in_hand=in_hand), await now_of(connection)
                 await cleanings.change(connection, changed, look_at)
+                rows = in_hand.rows(self.cleaning.event_id).keys()
+                await removed_files.take_interest(connection, rows)
+                await removed_files.take_in_hand(connection, rows, moves=moves)
             else:
                 await cleanings.change(connection, held_up(self.cleaning, decision), decision.look_at)
         if decision.verdict != "clean":
@@ -160,6 +178,7 @@ class EventFilesCleaner:
         async with self.database.transaction() as connection:
             await self.watcher.fence(connection)
             look_at = await now_of(connection) + SHORTEST_STAY
+            await removed_files.forget(connection, in_hand.rows(self.cleaning.event_id).keys())
             await cleanings.change(connection, replace(self.cleaning, in_hand=None), look_at)
         self.watcher.cleaner.note(in_hand.names, "given_up")
         raise NotEligible
@@ -167,12 +186,14 @@ class EventFilesCleaner:
     async def _copied(self, in_hand: FilesInHand) -> FilesInHand:
         """Copy the files to the target, and record that. Only what was copied stays in hand."""
         numbers = [*in_hand.files]
-        outcomes = dict(zip(numbers, await self.watcher.cleaner.copy(self._loaded(numbers)), strict=True))
-        files = {number: names for number, names in in_hand.files.items() if outcomes[number] == "done"}
-        others = {number: outcome for number, outcome in outcomes.items() if outcome != "done"}
-        left = [name for number in others for name in in_hand.files[number]]
-        copied = replace(in_hand, files=files, outcomes={**in_hand.outcomes, **others}, is_copied=True)
-        await self._record(copied)
+        copies = dict(zip(numbers, await self.watcher.cleaner.copy(self._loaded(numbers)), strict=True))
+        places = {number: copy.place for number, copy in copies.items() if copy.place is not None}
+        files = {number: names for number, names in in_hand.files.items() if number in places}
+        refused = {number: copy.outcome for number, copy in copies.items() if number not in places}
+        left = [name for number in refused for name in in_hand.files[number]]
+        outcomes = {**in_hand.outcomes, **refused}
+        copied = replace(in_hand, files=files, outcomes=outcomes, is_copied=True, places=places)
+        await self._record(copied, before=in_hand)
         self.watcher.cleaner.note(left, "given_up")
         return copied
 
@@ -190,17 +211,24 @@ class EventFilesCleaner:
         removed = [number for number, outcome in outcomes.items() if outcome == "done"]
         names = [name for number in removed for name in in_hand.files[number]]
         after = passed(self.cleaning, {**in_hand.outcomes, **outcomes}, len(self.files))
-        await self._store(after, names)
+        await self._store(after, names, in_hand, removed)
         cleaner.note(names, "done")
         cleaner.note({*in_hand.names} - {*names}, "given_up")
         self.count(len(removed))
         if removed:
             log.info("source.cleaned", event_id=after.event_id, files=len(removed), to=cleaner.target)
 
-    async def _store(self, after: Cleaning, names: Collection[int]) -> None:
-        watcher = self.watcher
+    async def _store(
+        self, after: Cleaning, names: Collection[int], in_hand: FilesInHand, removed: Collection[int]
+    ) -> None:
+        watcher, event_id = self.watcher, self.cleaning.event_id
+        unknown = None if watcher.cleaner.target is None else removed_files.UNKNOWN_PLACE
+        places = {row: in_hand.places.get(number, unknown) for row, number in in_hand.rows(event_id, removed).items()}
         async with self.database.transaction() as connection:
             await watcher.fence(connection)
+            await removed_files.forget(connection, in_hand.rows(event_id).keys())
+            await removed_files.take_interest(connection, places.keys())
+            await removed_files.conclude(connection, places)
             look_at, wait = await now_of(connection), max(watcher.cleaner.after, SHORTEST_STAY)
             due_at = {"waiting": look_at, "staying": look_at + wait, "done": None}[after.state]
             await cleanings.change(connection, after, due_at)

@@ -8,6 +8,8 @@ FEATURE = Feature(
     tables="store.features.clean_source.tables.TABLES",
     declares="watcher.features.clean_source.declaration.declare",
     after_events="store.features.clean_source.recording.after_events",
+    changed_items="store.features.clean_source.removed_files.CHANGES",
     count_cleaned="store.features.clean_source.cleanings.removed_since",
+    checks="watcher.features.clean_source.check.check",
     services=(FeatureService(name="cleaning", build="watcher.features.clean_source.service.build", scope="triggerer"),),
 )

@@ -46,10 +46,10 @@ def finding_of(staying: Mapping[str, int], target: str | None) -> Finding | None
     )
 
 
-def sentences_of_missing(cleaning: Cleaning | None, number: int, files: int) -> Sequence[str]:
-    """Say of a file that the source lacks whether cleaning has moved or deleted it. It has this number in an event of so many."""
-    if cleaning is not None and cleaning.has_removed(number, files):
-        return ("`clean_source` has moved or deleted it",)
+def sentences_of_missing(cleaning: Cleaning | None, files: int, removed: Fate | None) -> Sequence[str]:
+    """Say of a file that the source lacks what cleaning has made of it. Its event has so many. `removed` None: nothing is known."""
+    if removed is not None:
+        return (f"`clean_source` has {'moved' if removed is Fate.MOVED else 'deleted'} it",)
     parts = ["the source does not have it any more"]
     if cleaning is not None and (cleaning.removed or cleaning.in_hand):
         parts.append(f"`clean_source` has moved or deleted {cleaning.removed:,} of the {files:,} files of this event")

@@ -17,19 +17,20 @@ from typing import Final
 import anyio
 import structlog
 from anyio.abc import TaskStatus
+from pydantic_core import from_json
 
 from store.database import Database
 from store.detection import positions
 from store.detection.positions import HeldPosition
-from store.features.clean_source import cleanings
+from store.features.clean_source import cleanings, removed_files
 from store.features.clean_source.cleanings import Cleaning
 from triggers.base import Finding
-from triggers.cleaning import Cleans
+from triggers.cleaning import Cleans, LoadedFile
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.retries import backoff
 from watcher.configuration.services import ServiceContext
 from watcher.features.clean_source.decision import held_up
-from watcher.features.clean_source.event_files import EventFilesCleaner, NotEligible, WatcherToClean
+from watcher.features.clean_source.event_files import FILES_AT_ONCE, EventFilesCleaner, NotEligible, WatcherToClean
 from watcher.features.clean_source.reasons import finding_of
 from watcher.host.containment import Service
 from watcher.host.health import Health
@@ -135,6 +136,7 @@ class SourceCleaning:
             async with self.database.transaction() as connection:
                 await cleanings.bring_forward(connection, name, watcher.cleaner.after)
             self._begun[name] = watcher.hosted
+        await self._find_copies(watcher)
         async with self.database.reading() as connection:
             due = await cleanings.due(connection, name, limit=EVENTS_AT_ONCE)
         for cleaning in sorted(due, key=lambda each: each.in_hand is None):
@@ -142,6 +144,27 @@ class SourceCleaning:
                 await self._remove(watcher, cleaning)
                 return True
         return len(due) == EVENTS_AT_ONCE
+
+    async def _find_copies(self, watcher: WatcherToClean) -> None:
+        """Look for the places of files that an earlier release has moved; what is not there was deleted."""
+        while True:
+            async with self.database.reading() as connection:
+                sought = await removed_files.sought(connection, watcher.hosted.name, limit=FILES_AT_ONCE)
+            if not sought:
+                return
+            loaded = [
+                LoadedFile(
+                    ticket=f"{each.event_id[:32]}-{each.file.number}",
+                    content=from_json(each.extra)["files"][each.file.number],
+                )
+                for each in sought
+            ]
+            places = await watcher.cleaner.find_copies(loaded)
+            async with self.database.transaction() as connection:
+                await watcher.fence(connection)
+                found = {each.file: place for each, place in zip(sought, places, strict=True)}
+                await removed_files.forget(connection, found.keys())
+                await removed_files.conclude(connection, found)
 
     async def _may_go(self, watcher: WatcherToClean, cleaning: Cleaning) -> bool:
         """Decide on an event. If its files may not go, store why, and when to look again."""

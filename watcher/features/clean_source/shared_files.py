@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,7 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.detection import positions, starts
 from store.features.clean_source import cleanings
 from store.features.clean_source.overlapping_events import MOST_OVERLAPPING, overlapping
-from store.runs import fates
+from store.features.clean_source.owed_jobs import owed_events
+from store.features.clean_source.removed_files import FileOfEvent
 from triggers.file_scan.options import FileOptions
 from triggers.inventories import content_text
 from watcher.features.clean_source.decision import decide
@@ -35,46 +36,65 @@ class EventInHand:
     after: timedelta
 
 
-async def wanted_elsewhere(
+@dataclass(frozen=True, kw_only=True)
+class SharedFiles:
+    """Which files of an event stay because they are wanted elsewhere, by number, and the same files by other events that name them."""
+
+    wanted: Collection[int]
+    others: Mapping[int, Sequence[FileOfEvent]] = field(default_factory=dict)
+
+
+NOT_SHARED: Final = SharedFiles(wanted=())
+
+
+async def shared_files(
     connection: AsyncConnection, event: EventInHand, watchers: Iterable[Hosted], now: datetime
-) -> Collection[int]:
-    """Return the numbers of the files that another event names which is not done with them, or another watcher has yet to report."""
-    wanted, naming = set[int](), defaultdict[int, set[int]](set)
+) -> SharedFiles:
+    """Find the other events that name the files. A file is wanted if one is not done with it, or another watcher has yet to report it."""
+    wanted, others = set[int](), defaultdict[int, list[FileOfEvent]](list)
     for names, numbers in await _places(connection, event, watchers):
-        by_event = await _naming(connection, event, names, numbers)
-        if by_event is None:
-            return event.contents.keys()
+        by_number = await _naming(connection, event, names, numbers)
+        if by_number is None:
+            return SharedFiles(wanted=event.contents.keys())
         if event.hosted.name not in names:
-            wanted |= {*numbers}.difference(*by_event.values())
-        for event_id, named in by_event.items():
-            naming[event_id] |= named
-    recorded = await cleanings.of_events(connection, naming.keys())
-    of_events = await fates.at_jobs(connection, naming.keys())
-    for event_id, named in naming.items():
-        at_jobs = of_events.get(event_id, ())
-        owed = recorded[event_id].owed if event_id in recorded else {each.dag_id for each in at_jobs}
-        if decide(owed, at_jobs, event.after, now).verdict != "clean":
-            wanted |= named
-    return wanted
+            wanted |= {*numbers} - by_number.keys()
+        for number, files in by_number.items():
+            others[number] += files
+    naming = {each.event_id for files in others.values() for each in files}
+    free = dict(zip(sorted(naming), await may_go(connection, naming, event.after, now), strict=True))
+    wanted |= {number for number, files in others.items() if not all(free[each.event_id] for each in files)}
+    return SharedFiles(wanted=wanted, others=others)
+
+
+async def may_go(
+    connection: AsyncConnection, event_ids: Collection[int], after: timedelta, now: datetime
+) -> Sequence[bool]:
+    """Return for each of these events, in order of their ids, whether all its jobs are done with its files."""
+    ids = sorted(event_ids)
+    recorded = await cleanings.of_events(connection, ids) if ids else {}
+    owed = await owed_events(
+        connection, {event_id: recorded[event_id].owed if event_id in recorded else None for event_id in ids}
+    )
+    return [decide(owed[each].jobs, owed[each].at_jobs, after, now).verdict == "clean" for each in ids]
 
 
 async def _naming(
     connection: AsyncConnection, event: EventInHand, watchers: Collection[str], numbers: Sequence[int]
-) -> Mapping[int, set[int]] | None:
-    """Return the other events of these watchers that name some of these files, with their numbers. None: there are too many to read."""
+) -> Mapping[int, Sequence[FileOfEvent]] | None:
+    """Return the files of other events of these watchers that are some of these files, by number. None: there are too many to read."""
     texts = {content_text(event.contents[number]): number for number in numbers}
     contents = [event.contents[number] for number in numbers]
     written = {str(each.get("key") or each["path"]): str(each["last_modified"]) for each in contents}
     candidates = await overlapping(connection, watchers, written)
     if len(candidates) > MOST_OVERLAPPING:
         return None
-    naming: defaultdict[int, set[int]] = defaultdict(set)
+    naming: defaultdict[int, list[FileOfEvent]] = defaultdict(list)
     for event_id in candidates:
         if event_id != event.id:
             files = from_json((await cleanings.files_of(connection, event_id)).extra).get("files", ())
-            for text in map(content_text, files):
+            for place, text in enumerate(map(content_text, files)):
                 if text in texts:
-                    naming[event_id].add(texts[text])
+                    naming[texts[text]].append(FileOfEvent(event_id, place))
     return naming
 
 

@@ -38,6 +38,7 @@ top = typer.Typer()
 _EARLIER: Final = {
     "caught_up": "stored events that new jobs get, because of `catchup`",
     "left_out": "events stored before new jobs that these never get (`catchup: true` in a new job gets them)",
+    "cleaned": "files of caught up events that new jobs do not get, because `clean_source` has deleted them",
 }
 """The words of a reload's answer about events that were stored before a job was first seen."""
 

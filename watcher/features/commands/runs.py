@@ -54,7 +54,9 @@ async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     """Show one run and its task instances."""
     run = await api.get(path_of(job, run_id))
     tasks = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"]
-    show({**run, "task_instances": tasks}, lambda: table([run], COLUMNS))
+    lacking = {name: name for name in ("cleaned", "superseded") if run[name]}
+    columns = {**COLUMNS, **fields(**lacking)} if lacking else COLUMNS
+    show({**run, "task_instances": tasks}, lambda: table([run], columns))
     show.more(lambda: table(tasks, TASKS))
 
 
@@ -112,6 +114,20 @@ async def retry(
     job: Annotated[str | None, typer.Argument(help="The job (its dag_id).")] = None,
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
     failed: Annotated[str | None, typer.Option(metavar="JOB", help="All failed runs of this job.")] = None,
+    include_cleaned: Annotated[
+        bool,
+        typer.Option(
+            "--include-cleaned",
+            help="Also a run that has succeeded and lacks files now, which clean_source has deleted: its part gets fewer rows.",
+        ),
+    ] = False,
+    include_superseded: Annotated[
+        bool,
+        typer.Option(
+            "--include-superseded",
+            help="Also a run that has succeeded and lacks files now, of which newer versions have come: its part gets fewer rows.",
+        ),
+    ] = False,
 ) -> None:
     """Run a finished run again with the same events, or all failed runs of a job."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
@@ -119,9 +135,18 @@ async def retry(
             "name a job and a run, or a job whose failed runs are meant with --failed JOB", ExitCode.USAGE
         )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
-    body = {"dry_run": False}
-    again = [(await api.send("POST", f"{path_of(*run)}/clear", body=body)).json() for run in runs_to_repeat]
-    show(again, lambda: table(again, COLUMNS) if again else "no run has failed")
+    body = {"dry_run": False, "include_cleaned": include_cleaned, "include_superseded": include_superseded}
+    again, left_alone = list[Any](), list[str]()
+    for run in runs_to_repeat:
+        try:
+            again.append((await api.send("POST", f"{path_of(*run)}/clear", body=body)).json())
+        except CommandFailed as error:
+            if failed is None or error.code is not ExitCode.CONFLICT:
+                raise
+            left_alone.append(f"left alone: {error}")
+    show(again, lambda: table(again, COLUMNS) if again else "no run is cleared" if left_alone else "no run has failed")
+    if left_alone:
+        show.more(lambda: "\n".join(left_alone))
 
 
 async def _failed(api: ApiClient, job: str) -> list[tuple[str, str]]:

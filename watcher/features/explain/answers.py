@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Final
@@ -17,7 +17,8 @@ from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
-from store.features.clean_source import cleanings
+from store.fates import Fate
+from store.features.clean_source import cleanings, removed_files
 from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
 from store.features.explain.item_search import ItemName, NamingEvents
@@ -25,6 +26,7 @@ from store.references import has_where
 from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
 from store.runs.queue import waiting
+from store.runs.tries import changed_items
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
@@ -81,10 +83,7 @@ async def answers(
                 tasks.start_soon(ask, name)
     inside = [name for name in names if explained[name].state != "outside"] or names
     async with context.database.reading() as connection:
-        told = {
-            name: await _answer(context, connection, control, name, explained[name], beginning)
-            for name in sorted(inside)
-        }
+        told = {name: await _answer(context, connection, name, explained[name], beginning) for name in sorted(inside)}
     for name, answer in told.items():
         if beginning is None and answer.verdict.event is None and explained[name].state == "reported":
             told[name] = await _with_beginning(context, control, name, explained[name]) or answer
@@ -102,7 +101,7 @@ async def _with_beginning(
             return None
         async with context.database.reading() as connection:
             begin = await beginning_of(connection, hosted, inventory, kept)
-            return await _answer(context, connection, control, name, explanation, begin)
+            return await _answer(context, connection, name, explanation, begin)
     return None
 
 
@@ -117,7 +116,6 @@ def _asked(control: Control, item: str) -> Sequence[str]:
 async def _answer(
     context: ApiContext,
     connection: AsyncConnection,
-    control: Control,
     name: str,
     explanation: Explanation,
     beginning: Beginning | None,
@@ -126,7 +124,7 @@ async def _answer(
     naming = await _naming(connection, row, explanation)
     ids = [event.id for event in naming.events]
     asset_id = naming.events[0].asset_id if naming.events else row.asset_id
-    at_jobs = await fates.at_jobs(connection, ids)
+    at_jobs = await _at_jobs(connection, naming)
     jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
@@ -144,7 +142,7 @@ async def _answer(
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
-        fate_of_cleaned=control.known(name).fate_of_cleaned,
+        removed=await removed_files.of_events(connection, ids),
         beginning=beginning,
     )
     return WatcherAnswer(
@@ -154,6 +152,31 @@ async def _answer(
         naming=naming,
         runs=await _with_tables(connection, chain(*at_jobs.values())),
     )
+
+
+async def _at_jobs(connection: AsyncConnection, naming: NamingEvents) -> Mapping[int, Sequence[EventAtJob]]:
+    """Return what became of the item at each job that got one of these events: a run may have left out the version of an event."""
+    at_jobs = await fates.at_jobs(connection, [event.id for event in naming.events])
+    runs = {each.run.id for of_event in at_jobs.values() for each in of_event if each.run is not None}
+    left_out = {
+        (run_id, item.event_id, item.number)
+        for run_id, changed in (await changed_items.of_last_tries(connection, runs)).items()
+        for item in changed.items
+        if item.fate is Fate.SUPERSEDED
+    }
+    if not left_out:
+        return at_jobs
+    return {
+        event.id: [
+            replace(each, fate=Fate.SUPERSEDED)
+            if each.run is not None
+            and (each.run.id, event.id, event.place) in left_out
+            and each.fate is not Fate.QUEUED
+            else each
+            for each in at_jobs.get(event.id, ())
+        ]
+        for event in naming.events
+    }
 
 
 async def _row_of(context: ApiContext, connection: AsyncConnection, name: str) -> WatcherRow:

@@ -58,6 +58,15 @@ def _loaded(each: EventAtJob) -> str:
     return f"run {each.run.run_id} of {each.dag_id} has succeeded with it{bad}"
 
 
+def _cleaned(each: EventAtJob) -> str:
+    if each.run is not None and each.run.state == "success":
+        is_skipped = each.run.reason == Fate.CLEANED
+        return f"run {each.run.run_id} of {each.dag_id} was skipped without it" if is_skipped else _loaded(each)
+    if each.run is None and each.forgotten_run is None:
+        return f"the next run of {each.dag_id} goes without it"
+    return _loaded(each) if each.run is None else f"run {each.run.run_id} of {each.dag_id} goes without it"
+
+
 def _dropped(each: EventAtJob) -> str:
     if each.run is not None:
         return f"its run {each.run.run_id} of {each.dag_id} was deleted"
@@ -77,6 +86,10 @@ def _unknown(each: EventAtJob, runs_since: datetime) -> str:
     return f"no run of {each.dag_id} that is kept has it, and {removed}"
 
 
+def _superseded(each: EventAtJob) -> str:
+    return f"run {_run_id(each)} of {each.dag_id} left it out, because a newer version of its path counts"
+
+
 def _in_general(each: EventAtJob) -> str:
     return f"{each.fate.replace('_', ' ')} at {each.dag_id}: {MEANINGS[each.fate]}"
 
@@ -85,8 +98,9 @@ _CLAUSES: Final[Mapping[Fate, Callable[[EventAtJob], str]]] = {
     Fate.FAILED: _failed,
     Fate.RUNNING: _running,
     Fate.DROPPED: _dropped,
+    Fate.SUPERSEDED: _superseded,
     Fate.LOADED: _loaded,
-    Fate.CLEANED: _loaded,
+    Fate.CLEANED: _cleaned,
     Fate.MOVED: _loaded,
 }
 

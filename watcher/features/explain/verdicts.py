@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
 from store.detection.sketches import microseconds
-from store.fates import HAS_LOADED, Fate, of_item, without_event
+from store.fates import HAS_LOADED, Fate, of_item, of_removed, without_event
 from store.features.clean_source.cleanings import Cleaning
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
@@ -44,7 +44,8 @@ class Evidence:
     """Runs that ended earlier may have been removed."""
     cleanings: Mapping[int, Cleaning] = field(default_factory=dict)
     """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
-    fate_of_cleaned: Fate = Fate.CLEANED
+    removed: Mapping[int, Mapping[int, Fate]] = field(default_factory=dict)
+    """The files of these events that `clean_source` has moved or deleted, by event and number."""
     beginning: Beginning | None = None
     """What was passed over and forgotten. None: the trigger cannot list its source, or an event names the item."""
 
@@ -72,9 +73,13 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events:
+    if events and explanation.state != "reported":
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
+
+
+_GONE: Final = frozenset({"missing", "unknown"})
+"""What the trigger says of an item that may have been removed."""
 
 
 def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
@@ -113,15 +118,17 @@ def _replaced(event: NamingEvent, explanation: Explanation, evidence: Evidence) 
 def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return what became of an event that names the item."""
     at_jobs, cleaning = _at_all_jobs(event, evidence), evidence.cleanings.get(event.id)
-    if explanation.state in {"missing", "unknown"} and cleaning and cleaning.has_removed(event.place, event.files):
-        at_jobs = [_cleaned(each, evidence.fate_of_cleaned) for each in at_jobs]
+    removed = evidence.removed.get(event.id, {}).get(event.place) if explanation.state in _GONE else None
+    if removed is not None:
+        at_jobs = [replace(each, fate=of_removed(each.fate, removed)) for each in at_jobs]
     state = of_item(each.fate for each in at_jobs)
     parts = [
         f"reported in event {event.id} at {moment_in_words(event.timestamp)}",
         *fates_in_words(at_jobs, evidence.filtered, evidence.runs_since),
     ]
+    parts += _superseded_before(event, evidence)
     if explanation.state == "missing":
-        parts += sentences_of_missing(cleaning, event.place, event.files)
+        parts += sentences_of_missing(cleaning, event.files, removed)
     else:
         parts += sentences_of_staying(cleaning)
     if explanation.state == "unknown":
@@ -132,9 +139,12 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event, at_jobs=at_jobs)
 
 
-def _cleaned(each: EventAtJob, fate: Fate) -> EventAtJob:
-    """Return what became of a file of the event that was cleaned away, at a job."""
-    return replace(each, fate=fate) if each.fate is Fate.LOADED else each
+def _superseded_before(event: NamingEvent, evidence: Evidence) -> Iterator[str]:
+    """Yield clauses that name the earlier versions of the item which runs left out."""
+    for earlier in evidence.naming.events:
+        jobs = [each.dag_id for each in evidence.at_jobs.get(earlier.id, ()) if each.fate is Fate.SUPERSEDED]
+        if jobs and earlier.id < event.id:
+            yield f"its earlier version of event {earlier.id} was superseded at {', '.join(jobs)}"
 
 
 def _at_all_jobs(event: NamingEvent, evidence: Evidence) -> Sequence[EventAtJob]:
@@ -182,7 +192,8 @@ def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
         sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
     elif state is Fate.REPORTED:
         state = _passed_over(explanation, evidence)
-        sentence += f"; no event names it{_why_passed_over(state, explanation, removed)}"
+        which = "only its earlier contents are named by events" if evidence.naming.events else "no event names it"
+        sentence += f"; {which}{_why_passed_over(state, explanation, evidence.watcher.name, removed)}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
 
@@ -204,7 +215,7 @@ def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
 _PASSED: Final = "it was there before the watcher's start, or was passed over by a rewind"
 
 
-def _why_passed_over(fate: Fate, explanation: Explanation, removed: str) -> str:
+def _why_passed_over(fate: Fate, explanation: Explanation, watcher: str, removed: str) -> str:
     """Return the rest of the sentence about an item that no event names."""
     horizon = explanation.facts.get("horizon")
     if fate is Fate.BEFORE_START:
@@ -214,6 +225,11 @@ def _why_passed_over(fate: Fate, explanation: Explanation, removed: str) -> str:
     if fate is Fate.UNKNOWN:
         words = f"{_PASSED}, or appeared too late for `lateness`"
         return f", and which files are older than {horizon} is not remembered: {words}"
+    if explanation.in_ranges:
+        return (
+            ": ids at or below the position that no event names break a condition of exact detection (docs/postgres.md), or its"
+            f" event was deleted; `watcher rewind {watcher} --to {explanation.name - 1}` reports it and what lies above again"
+        )
     late = f", or became visible later than `lateness` allows, since it is older than {horizon}" if horizon else ""
     return f": a condition of exact detection was broken{late}, or its event was deleted; a rewind reports it again"
 

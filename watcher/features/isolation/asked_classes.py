@@ -145,6 +145,6 @@ def _facts(answer: Frame) -> Facts:
         further_assets=tuple(answer["further_assets"]),
         parts=None if parts is None else tuple(parts),
         cleaned_after=None if seconds is None else timedelta(seconds=seconds),
-        moves_cleaned=answer["moves_cleaned"],
+        names_versions=answer["names_versions"],
         has_slot=answer["has_slot"],
     )

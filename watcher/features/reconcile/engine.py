@@ -128,17 +128,12 @@ class Reconciler:
         rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
         limits = await inventory.limits(rejected)
         await self._read_events(evidence, progress, partial(_add_ranges, scratch, evidence))
-        lowest = next(scratch.ranges(), None)
         limits, waiting = limits or (0, -1), inventory.waiting(position)
         rules = UnnamedRules(
             limits=limits,
             waiting=waiting or (),
             passed_below=evidence.beginning.passed_before if waiting is not None else limits[1] + 1,
-            forgotten_below=None
-            if evidence.beginning.kept_since is None
-            else limits[1] + 1
-            if lowest is None
-            else lowest.low,
+            forgotten_below=evidence.beginning.kept_since,
         )
         comparison = NumberedComparison(inventory=inventory, without=rejected, limit=asked.limit, progress=progress)
         comparison.reject(rejected)

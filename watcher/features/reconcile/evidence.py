@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import now_of
-from store.fates import Fate, of_item
+from store.fates import Fate, of_item, of_removed
 from store.features.explain import explanations
 from store.features.reconcile.event_fates import ReportedEvent
 from store.runs import fates
@@ -43,7 +43,6 @@ class WatcherEvidence:
     """The jobs that wait for events of each of these assets."""
     runs_since: datetime
     """Runs that ended earlier may have been removed."""
-    fate_of_cleaned: Fate
 
     def fate_of(self, event: ReportedEvent) -> Fate:
         """Return what became of an event at its jobs together: it is loaded if one of them has loaded it."""
@@ -57,10 +56,8 @@ class WatcherEvidence:
         """Yield the items that an event names."""
         extra: Mapping[str, Any] = from_json(event.extra)
         generation, fate = self._generation_of(event), self.fate_of(event)
-        files, cleaning = extra.get("files", ()), event.cleaning
-        for number, file in enumerate(files):
-            is_removed = cleaning is not None and fate is Fate.LOADED and cleaning.has_removed(number, len(files))
-            own = self.fate_of_cleaned if is_removed else fate
+        for number, file in enumerate(extra.get("files", ())):
+            own = of_removed(fate, event.removed[number]) if number in event.removed else fate
             yield NamedItem(str(file.get("key") or file.get("path")), event.id, content_text(file), generation, own)
 
     def ranges_of(self, event: ReportedEvent) -> Iterator[NamedRange]:
@@ -91,5 +88,4 @@ async def evidence_of(
         beginning=beginning,
         jobs=jobs,
         runs_since=await now_of(connection) - retention.runs,
-        fate_of_cleaned=hosted.fate_of_cleaned,
     )

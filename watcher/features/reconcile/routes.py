@@ -201,12 +201,9 @@ async def _explained(
 
 def _not_reported(answer: WatcherAnswer) -> str:
     conditions = [finding["message"] for finding in answer.watcher.findings_now if finding["level"] != "info"]
-    broken = "no condition of exact detection is known to be broken"
     if conditions:
-        broken = f"a condition of exact detection is broken: {'; '.join(conditions)}"
-    elif (horizon := answer.verdict.facts.get("horizon")) is not None:
-        broken = f"it is older than {horizon}, so that it may have become visible later than `lateness` allows"
-    return f"the watcher's position is past its present content, and no event names that; {broken}"
+        return f"{answer.verdict.sentence}; a condition of exact detection is broken: {'; '.join(conditions)}"
+    return answer.verdict.sentence
 
 
 def _reported_twice(answer: WatcherAnswer) -> str:

@@ -21,6 +21,8 @@ _SHOWN = (
     "waiting",
     "running",
     "dropped",
+    "cleaned",
+    "superseded",
 )
 
 
@@ -37,6 +39,20 @@ async def replay(
         bool,
         typer.Option("--include-dropped", help="Also what was taken off the queue, or consumed by a forgotten run."),
     ] = False,
+    include_cleaned: Annotated[
+        bool,
+        typer.Option(
+            "--include-cleaned",
+            help="Also runs that have succeeded and lack files now, which clean_source has deleted: their parts get fewer rows.",
+        ),
+    ] = False,
+    include_superseded: Annotated[
+        bool,
+        typer.Option(
+            "--include-superseded",
+            help="Also runs that have succeeded and lack files now, of which newer versions have come: their parts get fewer rows.",
+        ),
+    ] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
 ) -> None:
     """Give a job stored events again: queue those it never consumed, clear the runs that consumed the others."""
@@ -47,6 +63,8 @@ async def replay(
         "asset": asset,
         "partition": partition,
         "include_dropped": include_dropped,
+        "include_cleaned": include_cleaned,
+        "include_superseded": include_superseded,
     }
     answer = (await api.send("POST", path, body={**asked, "dry_run": True})).json()
     if not preview:

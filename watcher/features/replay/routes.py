@@ -14,12 +14,14 @@ from store.catalog import assets
 from store.errors import NotFound
 from store.fates import Fate
 from store.features.replay import replays
+from store.features.replay.replays import ReplayCounts
 from store.features.replay.selections import ReplayRange
 from store.processes import audit
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.decisions import LackingItems
 from watcher.serving.api.document.refusals import MAY_CONFLICT
-from watcher.serving.api.parameters import Body, Count, Moment, Text
+from watcher.serving.api.parameters import Count, Moment, Text
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Actor, Operator
 from watcher.serving.api.writes import new_write_id
@@ -28,7 +30,7 @@ router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 ROUTERS: Final = (router,)
 
 
-class ReplayBody(Body):
+class ReplayBody(LackingItems):
     """A request to replay the events from `from` on, before `to`. Without `dry_run: false` it only returns what would follow."""
 
     model_config = ConfigDict(
@@ -64,7 +66,9 @@ class ReplayResponse(Shape):
     """What a replay does, or with `dry_run` would do, counted in events.
 
     `expected_count` is `queued` and `cleared` together. `outside_range` are further events of the runs that are cleared.
-    `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
+    `cleaned` counts the files among these that `clean_source` has deleted, `superseded` those that newer versions of their paths supersede (of
+    events that wait, the first 1,000 are looked at). Runs that have succeeded and lack such files are not cleared, unless
+    `include_cleaned` or `include_superseded` is given; all others go without them. `waiting`, `running` and `dropped` are left alone, and `forgotten` unless `include_dropped` is given: then these are among
     `queued`. `fates` counts all events of the range by what became of them at the job until now. `stored_since` is the time of
     the oldest event that is still stored.
     """
@@ -80,6 +84,8 @@ class ReplayResponse(Shape):
     waiting: int
     running: int
     dropped: int
+    cleaned: int
+    superseded: int
     forgotten: ForgottenResponse
     fates: dict[Fate, int]
     stored_since: datetime | None
@@ -101,11 +107,13 @@ async def carry_out(context: ApiContext, actor: Actor, dag_id: str, body: Replay
     """Begin a replay, or count what it would do. Raises `NotFound`, `Conflict`."""
     if body.dry_run:
         async with context.database.reading() as connection:
-            counts = await replays.count(connection, await _range(connection, dag_id, body))
-        return ReplayResponse.of(counts, dag_id=dag_id, replay_id=None, dry_run=True, expected_count=counts.expected)
+            counts = await replays.count(connection, await _range(connection, dag_id, body), context.item_hooks)
+        return _response(dag_id, None, counts)
     async with context.database.transaction() as connection:
         which = await _range(connection, dag_id, body)
-        replay_id, counts = await replays.begin(connection, which, actor=actor.name, expected_count=body.expected_count)
+        replay_id, counts = await replays.begin(
+            connection, which, context.item_hooks, actor=actor.name, expected_count=body.expected_count
+        )
         detail = {
             "replay_id": replay_id,
             "from": body.since.isoformat(),
@@ -114,9 +122,22 @@ async def carry_out(context: ApiContext, actor: Actor, dag_id: str, body: Replay
             "partition": body.partition,
         }
         more = {"include_dropped": body.include_dropped, "events": counts.expected}
-        await audit.record(connection, actor.name, "job.replay", dag_id, {**detail, **more}, new_write_id())
+        lacking = {"include": sorted(body.include)} if body.include else {}
+        await audit.record(connection, actor.name, "job.replay", dag_id, {**detail, **more, **lacking}, new_write_id())
     context.hint(Hint(what="queues", names=frozenset({dag_id})))
-    return ReplayResponse.of(counts, dag_id=dag_id, replay_id=replay_id, dry_run=False, expected_count=counts.expected)
+    return _response(dag_id, replay_id, counts)
+
+
+def _response(dag_id: str, replay_id: int | None, counts: ReplayCounts) -> ReplayResponse:
+    return ReplayResponse.of(
+        counts,
+        dag_id=dag_id,
+        replay_id=replay_id,
+        dry_run=replay_id is None,
+        expected_count=counts.expected,
+        cleaned=counts.lacking.get(Fate.CLEANED, 0),
+        superseded=counts.lacking.get(Fate.SUPERSEDED, 0),
+    )
 
 
 async def _range(connection: AsyncConnection, dag_id: str, body: ReplayBody) -> ReplayRange:
@@ -130,4 +151,5 @@ async def _range(connection: AsyncConnection, dag_id: str, body: ReplayBody) -> 
         asset_id=None if body.asset is None else ids[body.asset],
         partition=body.partition,
         include_dropped=body.include_dropped,
+        include_items=[*body.include],
     )

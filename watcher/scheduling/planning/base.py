@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.keys import JobDefinition
 from store.runs.queue.kept_events import KeptQueue
 from store.runs.queue.queues import JobQueue
+from store.runs.tries.changed_items import ItemHooks
 from watcher.scheduling.planning import triggering
 from watcher.scheduling.planning.plans import RunPlan
 
@@ -31,9 +32,12 @@ class JobStep(Protocol):
 
     It is called while the feature's row in `open_step` is there. It returns the runs to make with it, after which it is called
     again at once; or None if it has nothing to do any more, and has closed its row. Each call is short: 10,000 events at most.
+    `item_hooks` know which items of runs that it clears are gone.
     """
 
-    async def __call__(self, connection: AsyncConnection, queue: JobQueue, /) -> RunPlan | None: ...
+    async def __call__(
+        self, connection: AsyncConnection, queue: JobQueue, item_hooks: ItemHooks, /
+    ) -> RunPlan | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from store.runs import runs
 from store.runs.queue import due_jobs, queues
 from store.runs.queue.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
+from store.runs.tries.changed_items import NO_ITEM_HOOKS, ItemHooks
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling.planning import ticks
@@ -47,7 +48,7 @@ log = structlog.get_logger()
 class Scheduler:
     """Turns queued events and ticks into queued runs while it leads. `on_runs` is called after runs are committed.
 
-    `steps` are those of the features by their names, in the order in which they are tried.
+    `steps` are those of the features by their names, in the order in which they are tried. They are given `item_hooks`.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class Scheduler:
         *,
         steps: Mapping[str, JobStep],
         planners: Planners,
+        item_hooks: ItemHooks = NO_ITEM_HOOKS,
     ) -> None:
         self._database = database
         self._leadership = leadership
         self._on_runs = on_runs
         self._steps = steps
         self._planners = planners
+        self._item_hooks = item_hooks
         self._late: frozenset[str] = frozenset()
         self._check_at = 0.0
         self._collecting: set[str] = set()
@@ -167,7 +170,7 @@ class Scheduler:
     async def _take_step(self, connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
         """Take the first open step that has something to do. A paused job has nothing else to do; None: the queue is looked at."""
         for feature, step in self._steps.items() if queue.steps else ():
-            plan = await step(connection, queue) if feature in queue.steps else None
+            plan = await step(connection, queue, self._item_hooks) if feature in queue.steps else None
             if plan is not None:
                 for planner in self._planners:
                     planner.forget(queue.dag_id)

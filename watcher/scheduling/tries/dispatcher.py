@@ -22,6 +22,7 @@ from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import runs
 from store.runs.tries import try_lookup
+from store.runs.tries.changed_items import NO_ITEM_HOOKS, ItemHooks
 from store.runs.tries.try_lookup import OpenTry
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
@@ -53,6 +54,8 @@ class Dispatcher:
     on_end: Callable[[], None]
     hooks: EventHooks
     """What the features do with the events of a success that its job did not report."""
+    item_hooks: ItemHooks = NO_ITEM_HOOKS
+    """What the features know of items of runs that are not as their events say."""
     configuration: str | None = None
     """The hash of the configuration that `submissions` come from; other processes may know it."""
     health: Health = field(default_factory=Health)
@@ -76,6 +79,8 @@ class Dispatcher:
             follow=self._follow,
             metrics=self.metrics,
             hooks=self.hooks,
+            item_hooks=self.item_hooks,
+            on_end=self.on_end,
         )
         self.wakeup = Wakeup()
         self.metrics.count_warm_drivers(self._count_warm_drivers)

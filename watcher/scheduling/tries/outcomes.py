@@ -9,6 +9,7 @@ not success   we stopped it         up_for_retry at once, without using up a ret
 not success   its home is gone      the same, on another home
 not success   its machine restarted the same, when the daemon is back
 failed        ended                 retry or failed
+superseding   ended in any way      up_for_retry, without using up a retry: newer versions of its files are looked for first
 failed, final ended in any way      failed, without using up a retry: another try would fail alike
 nothing       exited with 0         retry or failed: it exited without reporting a result
 nothing       … after its timeout   retry or failed: it was stopped, and its exit code means nothing
@@ -31,6 +32,10 @@ _HIDES_THE_CAUSE: Final = re.compile(
 """Messages that a program gets when its JVM is gone, or when one of its tasks failed: they do not name the cause."""
 _STOPPED: Final = "stopped together with the daemon; it starts again with the daemon"
 _RESTARTED: Final = "lost by a restart of its machine; it starts again"
+_SUPERSEDING: Final = (
+    "superseding: files were deleted or written again since they were detected; the next try begins when their watchers have"
+    " scanned again"
+)
 _HOME_GONE: Final = "the daemon that had started it has been gone for too long; another daemon starts it again"
 
 
@@ -54,6 +59,8 @@ class Ending:
     @property
     def excuse(self) -> str:
         """Why a failure does not count against the job; '' if it counts."""
+        if self.finish_state == "superseding":
+            return _SUPERSEDING
         if self.home_gone:
             return _HOME_GONE
         if self.stopped:

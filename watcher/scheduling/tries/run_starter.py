@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import structlog
@@ -16,7 +16,9 @@ from store.database import Database
 from store.detection.interest import EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
-from store.runs.tries import tries, try_lookup
+from store.runs.runs import OVER, RunRow
+from store.runs.tries import changed_items, superseding, tries, try_lookup
+from store.runs.tries.changed_items import LEFT_OUT, ChangedItems, ItemHooks
 from store.runs.tries.start_reasons import StartReasons
 from store.runs.tries.startable import Startable, next_startable
 from store.runs.tries.try_lookup import OpenTry
@@ -30,6 +32,10 @@ from watcher.submit.base import Needs
 MOST_READ: Final = 20
 """The most runs that are read at a time. Few of them can start at once."""
 
+_LONGEST_DELAY: Final = 60.0
+"""Seconds for which a start waits while items of its run are being removed."""
+_DELAYED: Final = "waits: some of its files are being moved or deleted by clean_source"
+
 log = structlog.get_logger()
 
 
@@ -38,7 +44,8 @@ class RunStarter:
     """Starts runs while this process leads. Every write is in the leader's transaction.
 
     `follow` is called with each try that belongs to this home from then on, and with its token if the try has to be
-    submitted. `running` returns the needs of the tries that are followed. `hooks` take part in events of outlets.
+    submitted. `running` returns the needs of the tries that are followed. `hooks` take part in events of outlets, `item_hooks` know
+    items that are not as their events say. `on_end` is called after a run has ended without a try.
     """
 
     database: Database
@@ -50,11 +57,14 @@ class RunStarter:
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
     hooks: EventHooks
+    item_hooks: ItemHooks
+    on_end: Callable[[], None]
     metrics: Metrics = field(default_factory=Metrics)
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
     _kept: tuple[int | None, StartReasons] = (None, StartReasons())
     """The leader's term and the reasons that are kept in the database."""
+    _delayed_since: dict[str, float] = field(default_factory=dict)
     _silent_since: dict[str, float] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
 
@@ -92,7 +102,11 @@ class RunStarter:
                     first = task.key.task_instance_id
                     reasons = replace(reasons, first=first, why_first=admission.sentence)
                     break
-                if not await self._intend(task) or task.definition.max_active_runs > 1:
+                started = await self._intend(task)
+                if started == "delayed":
+                    reasons = replace(reasons, of_jobs={**reasons.of_jobs, dag_id: _DELAYED})
+                    continue
+                if started == "changed" or task.definition.max_active_runs > 1:
                     break
             else:
                 if len(waiting) < most:
@@ -122,26 +136,59 @@ class RunStarter:
             write(event, reason=admission.sentence, **ids)
         return admission
 
-    async def _intend(self, task: Startable) -> bool:
-        """Commit the intent and have the try submitted.
+    async def _intend(self, task: Startable) -> Literal["started", "changed", "delayed"]:
+        """Commit the intent and have the try submitted, or end the run if none of its items is left.
 
-        Returns False if another process did, the task has changed, or nothing more is to be started.
+        Return `changed` if the run has ended, another process started it, the task has changed, or nothing more is to be started;
+        `delayed` while items of the run are being removed.
         """
         if self.stopped:
-            return False
+            return "changed"
         token = self.submissions.issue_token(task.key, task.trace_id)
         tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
         async with self.leadership.transaction() as connection:
-            run = await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token))
-            if run is None:
-                return False
+            changed = await self.item_hooks.of_run(connection, task.number, lock=True)
+            if self._is_delayed(task, changed):
+                return "delayed"
+            run = await self._begin(connection, task, changed.settled, tag, token)
             intended = await try_lookup.open_try(connection, task.key)
+        if run is None:
+            return "changed"
+        if run.state in OVER:
+            self.metrics.count_end(run)
+            log.info("run.skipped", reason=run.reason, trace_id=task.trace_id, **task.key.bindings)
+            self.on_end()
+            return "changed"
         if intended is None:
-            return False
+            return "changed"
         if task.run_state == "queued":
             self.metrics.observe_start(run)
         self.follow(intended, token)
-        return True
+        return "started"
+
+    async def _begin(
+        self, connection: AsyncConnection, task: Startable, changed: ChangedItems, tag: str, token: str
+    ) -> RunRow | None:
+        """Commit the intent, or end the run if none of its items is left; return it as it is then. None: the task has changed.
+
+        A try waits until the files that the one before missed were looked for.
+        """
+        if task.key.try_number > 1 and await superseding.postpone(connection, task, changed):
+            return None
+        if await changed_items.nothing_left(connection, task.number, changed):
+            reason = next(fate for fate in LEFT_OUT if fate in changed.counts)
+            return await tries.skip(connection, task, reason, changed)
+        return await tries.commit_intent(
+            connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token), changed=changed
+        )
+
+    def _is_delayed(self, task: Startable, changed: ChangedItems) -> bool:
+        """Whether a start waits for the end of a removal. What is in hand for longer was left there: the job finds out."""
+        if not changed.are_in_hand:
+            self._delayed_since.pop(task.key.task_instance_id, None)
+            return False
+        now = anyio.current_time()
+        return now - self._delayed_since.setdefault(task.key.task_instance_id, now) < _LONGEST_DELAY
 
     async def _keep(self, reasons: StartReasons) -> None:
         """Keep the reasons of this look if they differ from those that are kept."""

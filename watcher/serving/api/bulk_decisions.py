@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from fastapi import HTTPException
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
+from store.fates import Fate
 from store.processes import audit
 from store.runs import run_lists
 from store.runs.actions import decisions
+from store.runs.actions.decisions import ClearedRuns
 from store.runs.run_lists import RunFilter
+from store.runs.tries import changed_items
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.decisions import check_count
@@ -24,28 +27,41 @@ MOST: Final = 10_000
 _AT_ONCE: Final = 1_000
 
 
-async def clearable(context: ApiContext, which: RunFilter) -> Sequence[int]:
-    """Return the matching runs that can be cleared: those that are over, the oldest first. Raise 422 for more than `MOST`."""
+async def clearable(
+    context: ApiContext, which: RunFilter, include: Collection[Fate] = ()
+) -> tuple[Sequence[int], Mapping[Fate, int]]:
+    """Return the matching runs that can be cleared: those that are over, the oldest first. Raise 422 for more than `MOST`.
+
+    Those that have succeeded and would lack items are left out, unless the fates of these are in `include`. All items that
+    matching runs lack are counted by their fates.
+    """
     async with context.database.reading() as connection:
         ids = await run_lists.clearable(connection, which, limit=MOST + 1)
-    if len(ids) > MOST:
-        raise HTTPException(422, f"more than {MOST:,} runs match; narrow the filter, and clear them in parts")
-    return ids
+        if len(ids) > MOST:
+            raise HTTPException(422, f"more than {MOST:,} runs match; narrow the filter, and clear them in parts")
+        lacking = await changed_items.lacking(connection, context.item_hooks, ids, include, lock=False)
+    return [number for number in ids if number not in lacking.refused], lacking.counts
 
 
-async def clear_all(context: ApiContext, actor: Actor, which: RunFilter, expected_count: int | None) -> int:
-    """Clear the matching runs that are over; return how many. A run that somebody else clears meanwhile is left alone."""
-    ids = await clearable(context, which)
+async def clear_all(
+    context: ApiContext, actor: Actor, which: RunFilter, expected_count: int | None, include: Collection[Fate] = ()
+) -> ClearedRuns:
+    """Clear the matching runs that are over. A run that somebody else clears meanwhile is left alone.
+
+    So are those that have succeeded and would lack items whose fates are not in `include`.
+    """
+    ids, lacking = await clearable(context, which, include)
     check_count(len(ids), expected_count, "runs")
     cleared = 0
     for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
         async with context.database.transaction() as connection:
-            done = await decisions.clear_over(connection, ids[start : start + _AT_ONCE])
+            done = await decisions.clear_over(connection, some, item_hooks=context.item_hooks, include=include)
             target = which.dag_id if which.dag_id is not None else "~"
-            await audit.record(connection, actor.name, "run.clear", target, {"runs": done}, new_write_id())
-        cleared += done
+            await audit.record(connection, actor.name, "run.clear", target, {"runs": done.runs}, new_write_id())
+        cleared += done.runs
     context.hint(Hint(what="tries"))
-    return cleared
+    return ClearedRuns(runs=cleared, lacking=lacking)
 
 
 def matching(rows: Sequence[WatcherRow], text: str, state: str | None) -> Sequence[WatcherRow]:

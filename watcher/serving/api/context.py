@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from store.database import Database
 from store.detection.interest import EventHooks
 from store.processes.triggerers import SigningKeys
+from store.runs.tries.changed_items import NO_ITEM_HOOKS, ItemHooks
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
@@ -156,6 +157,8 @@ class ApiContext:
     process: ProcessState = field(default_factory=ProcessState)
     watchers: WatcherControl = field(default_factory=WatcherControl)
     jobs: JobSupport = field(default_factory=JobSupport)
+    item_hooks: ItemHooks = NO_ITEM_HOOKS
+    """What the features know of items of runs that are not as their events say."""
     planners: Planners = field(default_factory=Planners)
     """The planners of jobs whose `batch.mode` is a feature's."""
     event_posts: EventPosts = field(default_factory=EventPosts)

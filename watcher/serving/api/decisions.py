@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import HTTPException
 from pydantic import Field, model_validator
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.errors import Conflict, NotFound
+from store.fates import Fate
 from store.processes import audit
 from store.runs import jobs, runs
 from store.runs.actions import decisions
-from store.runs.tries import bad_records
+from store.runs.tries import bad_records, changed_items
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext
@@ -73,12 +75,44 @@ async def materialize(context: ApiContext, actor: Actor, asset_id: int, request:
     return producers[0], await trigger(context, actor, producers[0], request, run_type="asset_materialization")
 
 
-async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
-    """Clear a run, so that it runs again with the same events. Raises `NotFound`, `Conflict`."""
+class LackingItems(Body):
+    """Which items runs may lack that run again although they have succeeded. Their parts of tables then have fewer rows.
+
+    With `dedupe_key` these lack rows as well that other runs left out as duplicates of theirs.
+    """
+
+    include_cleaned: bool = False
+    """Run again also what lacks files that `clean_source` has deleted since."""
+    include_superseded: bool = False
+    """Run again also what lacks files of which newer versions have come since."""
+
+    @property
+    def include(self) -> Collection[Fate]:
+        """The fates of these items."""
+        included = {Fate.CLEANED: self.include_cleaned, Fate.SUPERSEDED: self.include_superseded}
+        return [fate for fate, is_included in included.items() if is_included]
+
+
+async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str, include: Collection[Fate] = ()) -> None:
+    """Clear a run, so that it runs again with the same events, but for items whose fates are in `include`.
+
+    Raises `NotFound`, `Conflict`.
+    """
     async with context.database.transaction() as connection:
-        await decisions.clear(connection, dag_id, run_id)
-        await audit.record(connection, actor.name, "run.clear", dag_id, {"run_id": run_id}, new_write_id())
+        await decisions.clear(connection, dag_id, run_id, item_hooks=context.item_hooks, include=include)
+        detail = {"run_id": run_id, **({"include": sorted(include)} if include else {})}
+        await audit.record(connection, actor.name, "run.clear", dag_id, detail, new_write_id())
     context.hint(Hint(what="tries"))
+
+
+async def check_clear(
+    context: ApiContext, connection: AsyncConnection, dag_id: str, run_id: str, include: Collection[Fate]
+) -> None:
+    """Raise `Conflict` for a run that has succeeded, and would lack items whose fates are not in `include` if it were cleared."""
+    number = (await runs.get(connection, dag_id, run_id)).id
+    lacking = await changed_items.lacking(connection, context.item_hooks, [number], include, lock=False)
+    if lacking.refused:
+        raise await changed_items.refusal(connection, run_id, lacking.refused[number])
 
 
 async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, state: str) -> None:

@@ -19,7 +19,7 @@ from store.runs import consumption, run_lists, runs
 from store.runs.queue.queues import ACTIVE
 from store.runs.run_lists import RunFilter
 from store.runs.runs import OVER, RunRow
-from store.runs.tries import task_instances
+from store.runs.tries import changed_items, task_instances
 from store.runs.tries.task_instances import TryOfRun
 from store.state import history
 from watcher.features.pages.forms import Form, go_to
@@ -94,8 +94,9 @@ async def all_runs(
         rows = await run_lists.latest(connection, few, limit=ROWS + 1, before=before)
         past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
+        lacking = await changed_items.lacking(connection, view.context.item_hooks, clearable, (), lock=False)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
-    count = len(clearable) if len(clearable) <= MOST else 0
+    count = len(clearable) - len(lacking.refused) if len(clearable) <= MOST else 0
     strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
     return view.page("runs.html", runs=part, before=before, selection=selection, strip=strip, clearable=count)
 

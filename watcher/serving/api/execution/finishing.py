@@ -22,6 +22,7 @@ from store.detection.interest import EventHooks, EventOrigin
 from store.keys import TryKey
 from store.runs.runs import RunRow
 from store.runs.tries import answers, tries
+from store.runs.tries.superseding import MissingFile
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.execution.identity import Call, forbidden
@@ -47,6 +48,13 @@ class OutletEvent(Body):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
+class MissingFileBody(Body):
+    """A file that is not as its event says, by the `key` or `path` there. `overwritten`: another version is at its place."""
+
+    path: Annotated[Text, Field(max_length=4096)]
+    overwritten: bool = False
+
+
 class Finish(Body):
     model_config = example(state="success", outlet_events=[{"asset": "orders", "extra": {"rows": 42}}])
 
@@ -57,6 +65,8 @@ class Finish(Body):
     """False: the try failed, and another one would fail alike, so the run fails without using up a retry."""
     bad_records: Count = 0
     """The records that a successful try has left out of its tables because they cannot be read as their schemas say."""
+    missing: list[MissingFileBody] = Field(default_factory=list, max_length=10_000)
+    """The files that a failed try did not find. If its run never succeeded, it may end `superseding` then, and uses up no retry."""
 
 
 async def finish(call: Call, body: Finish) -> None:
@@ -70,6 +80,7 @@ async def finish(call: Call, body: Finish) -> None:
             message=body.message or None,
             is_final=not body.retry,
             bad_records=body.bad_records,
+            missing=[MissingFile(path=file.path, overwritten=file.overwritten) for file in body.missing],
             request=call.request,
         )
         await answers.keep(connection, call.ref.task_instance_id, call.request, "{}")

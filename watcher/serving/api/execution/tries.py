@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,7 @@ from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
 from store.runs import consumption, jobs, measures, runs
 from store.runs.measures import Cost
-from store.runs.tries import renewals, tries
+from store.runs.tries import changed_items, renewals, tries
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.execution.finishing import Finish, finish
@@ -55,6 +56,9 @@ class TryContext(Shape):
     partition_complete: bool | None
     late: bool
     triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
+    """The events, without files that are left out, and with the new places of files that were moved."""
+    left_out: Mapping[str, Sequence[JsonObject]]
+    """The files that are left out, as their events describe them, by what became of them: `cleaned` or `superseded`."""
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
@@ -110,8 +114,13 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
     job = await jobs.get(connection, try_key.dag_id)
     run = await runs.get(connection, try_key.dag_id, try_key.run_id)
     triggering: dict[str, list[StoredEvent]] = {}
+    left_out: dict[str, list[Mapping[str, Any]]] = {}
+    changed = await changed_items.of_try(connection, try_key)
     for event in await consumption.events_of_run(connection, try_key.dag_id, try_key.run_id):
-        triggering.setdefault(event.asset.name, []).append(event)
+        for fate, file in changed.left_out_of(event.id, event.extra):
+            left_out.setdefault(fate, []).append(file)
+        of_try = replace(event, extra=changed.applied(event.id, event.extra))
+        triggering.setdefault(event.asset.name, []).append(of_try)
     around = await assets.around_job(connection, try_key.dag_id)
     return TryContext(
         dag_id=try_key.dag_id,
@@ -128,6 +137,7 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
         partition_complete=run.partition_complete,
         late=run.late,
         triggering_asset_events=triggering,
+        left_out=left_out,
         inlets=await _named(connection, try_key.dag_id, around, "inlet"),
         outlets=await _named(connection, try_key.dag_id, around, "outlet"),
         options=job.definition.options,

@@ -23,7 +23,18 @@ from store.runs.tries import task_instances
 from store.runs.tries.task_instances import TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, resolve, trigger
+from watcher.serving.api.decisions import (
+    LackingItems,
+    Note,
+    RunRequest,
+    annotate,
+    change,
+    check_clear,
+    clear,
+    delete_run,
+    resolve,
+    trigger,
+)
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import DAGRunsBatchBody, RunQuery
 from watcher.serving.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
@@ -75,7 +86,7 @@ class BulkDAGRunsBody(BulkBody[BulkDAGRunBody]):
     )
 
 
-class DAGRunClearBody(Body):
+class DAGRunClearBody(LackingItems):
     """A request to clear runs, as in Airflow: without `dry_run: false` it only returns what would be cleared."""
 
     model_config = example(dry_run=False)
@@ -288,6 +299,7 @@ async def _to_clear(context: ApiContext, dag_id: str, run_id: str, body: DAGRunC
     async with context.database.reading() as connection:
         await runs.get(connection, dag_id, run_id)
         tasks = await task_instances.of_run(connection, dag_id, run_id)
+        await check_clear(context, connection, dag_id, run_id, body.include)
     return [task for task in tasks if not body.only_failed or task.state == "failed"]
 
 
@@ -295,6 +307,6 @@ async def _clear(
     context: ApiContext, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody, tasks: Sequence[TaskInstance]
 ) -> None:
     if tasks:
-        await clear(context, actor, dag_id, run_id)
+        await clear(context, actor, dag_id, run_id, body.include)
     if body.note is not None:
         await annotate(context, actor, dag_id, run_id, body.note)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from store.fates import Fate
 from watcher.serving.api.bulk_decisions import clear_all, clearable, configured_watchers, matching, pause_watchers
 from watcher.serving.api.context import Context
+from watcher.serving.api.decisions import LackingItems
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import RunQuery
 from watcher.serving.api.parameters import Body, Count, Text, example
@@ -18,7 +21,7 @@ from watcher.serving.api.sign_in.auth import Operator
 router = APIRouter(prefix="/api/v2")
 
 
-class ClearMatchingBody(Body):
+class ClearMatchingBody(LackingItems):
     """Without `dry_run: false` nothing is cleared. With an `expected_count`, another count is 409."""
 
     model_config = example(dry_run=False, expected_count=12)
@@ -28,10 +31,17 @@ class ClearMatchingBody(Body):
 
 
 class ClearedRunsResponse(Shape):
-    """How many runs were cleared, or with `dry_run` would be."""
+    """How many runs were cleared, or with `dry_run` would be.
+
+    `cleaned` counts the files of matching runs that `clean_source` has deleted, `superseded` those of which newer versions count. Runs
+    that have succeeded and lack such files are left out, unless `include_cleaned` or `include_superseded` is given; others run
+    without them.
+    """
 
     dry_run: bool
     expected_count: int
+    cleaned: int
+    superseded: int
 
 
 class PauseMatchingBody(Body):
@@ -57,9 +67,19 @@ async def clear_matching_runs(
     """Clear all runs that are over and match, of a job or with `~` of all jobs, the oldest first. At most 10,000 at a time."""
     which = query.filter(None if dag_id == ALL else dag_id)
     if body.dry_run:
-        return ClearedRunsResponse(dry_run=True, expected_count=len(await clearable(context, which)))
-    cleared = await clear_all(context, actor, which, body.expected_count)
-    return ClearedRunsResponse(dry_run=False, expected_count=cleared)
+        ids, lacking = await clearable(context, which, body.include)
+        return _cleared(len(ids), lacking, dry_run=True)
+    cleared = await clear_all(context, actor, which, body.expected_count, body.include)
+    return _cleared(cleared.runs, cleared.lacking, dry_run=False)
+
+
+def _cleared(count: int, lacking: Mapping[Fate, int], *, dry_run: bool) -> ClearedRunsResponse:
+    return ClearedRunsResponse(
+        dry_run=dry_run,
+        expected_count=count,
+        cleaned=lacking.get(Fate.CLEANED, 0),
+        superseded=lacking.get(Fate.SUPERSEDED, 0),
+    )
 
 
 @router.patch("/watchers", responses=MAY_CONFLICT, tags=["Watcher"])

@@ -47,6 +47,7 @@ class ReloadResponse(Shape):
     `dropped` counts the queued events that were dropped with their jobs, and so does `dequeued`, its word before. `kept` counts by job the queued events that its
     schedule does not wait for: they go with its next run. Of the events that were stored before a job was first seen,
     `caught_up` counts by job those of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
+    `cleaned` counts by job the files of the former that it does not get, because `clean_source` has deleted them.
     """
 
     result: Result
@@ -61,6 +62,7 @@ class ReloadResponse(Shape):
     kept: Mapping[str, int]
     caught_up: Mapping[str, int]
     left_out: Mapping[str, int]
+    cleaned: Mapping[str, int]
     decisions: Mapping[str, str]
     processes: Sequence[RunningProcess]
 
@@ -79,7 +81,7 @@ async def reload(request: Request, context: Context, actor: Admin) -> Any:
         for each in await _processes(context, outcome.hash)
     ]
     counts = {"dropped": outcome.dequeued, "dequeued": outcome.dequeued, "kept": outcome.kept}
-    counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out}
+    counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out, "cleaned": outcome.cleaned}
     decisions = await _decisions(await of_app(request), outcome.changes)  # the context of now knows the new watchers
     content = {"result": outcome.result, "hash": outcome.hash, "decisions": decisions, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})

@@ -20,7 +20,7 @@ from store.runs.tries import task_instances
 from store.runs.tries.task_instances import TaskFilter, TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkResponse, BulkUpdateAction, apply_each
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.decisions import Note, annotate, clear, settle
+from watcher.serving.api.decisions import LackingItems, Note, annotate, clear, settle
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import AnyMapIndex, Body, Moment, Text, example
 from watcher.serving.api.routes.dags import ALL
@@ -71,7 +71,7 @@ class BulkTaskInstancesBody(BulkBody[BulkTaskInstanceBody]):
     model_config = example(actions=[{"action": "update", "entities": [{"task_id": "load", "new_state": "success"}]}])
 
 
-class ClearTaskInstancesBody(Body):
+class ClearTaskInstancesBody(LackingItems):
     """A request to clear runs by their task instances, as in Airflow.
 
     Without `dry_run: false` it only returns what would be cleared. The dates are compared with `logical_date`.
@@ -197,7 +197,7 @@ async def clear_task_instances(
     if not body.dry_run:
         _check_ended(cleared.rows)
         for task in cleared.rows:
-            await clear(context, actor, dag_id, task.run_id)
+            await clear(context, actor, dag_id, task.run_id, body.include)
             if body.note is not None:
                 await annotate(context, actor, dag_id, task.run_id, body.note)
     return task_collection(cleared)

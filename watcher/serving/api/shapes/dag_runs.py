@@ -1,4 +1,4 @@
-"""Runs in Airflow's shape. `reason`, `warning`, `trace_id` and `bad_records…` are additional fields."""
+"""Runs in Airflow's shape. `reason`, `warning`, `trace_id`, `bad_records…`, `cleaned` and `superseded` are additional fields."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class DAGRunResponse(Shape):
     bad_records: int | None
     """The bad records of the run's last success; null if no success of it has reported any."""
     bad_records_resolved_at: datetime | None
+    cleaned: int
+    """The files of its events that its last try did not get, because `clean_source` has deleted them."""
+    superseded: int
+    """The files that it left out because newer versions of their paths count."""
 
 
 class DAGRunCollectionResponse(Shape):
@@ -55,7 +59,12 @@ class DAGRunCollectionResponse(Shape):
 def run_response(run: RunRow) -> DAGRunResponse:
     """Return a run under Airflow's names."""
     return DAGRunResponse.of(
-        run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=duration(run.start_date, run.end_date)
+        run,
+        dag_run_id=run.run_id,
+        dag_display_name=run.dag_id,
+        duration=duration(run.start_date, run.end_date),
+        cleaned=run.cleaned,
+        superseded=run.superseded,
     )
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BeforeValidator
 
 from store.database.cursors import CursorPage
+from store.runs.tries.superseding import SUPERSEDING
 from store.runs.tries.task_instances import OPERATOR, POOL, TaskInstance, TryOfRun
 from watcher.serving.api.shapes.base import Shape, duration, parsed
 
@@ -139,7 +140,8 @@ def all_of(tasks: Sequence[TaskInstance]) -> TaskInstanceCollectionResponse:
 
 
 def try_response(task: TaskInstance, of_run: TryOfRun) -> TaskInstanceHistoryResponse:
-    """Return a try under Airflow's names. A past try that reported no end has failed."""
+    """Return a try under Airflow's names. A past try that reported no end has failed, and so has one that ended `superseding`."""
+    past = "failed" if of_run.finish_state in {None, SUPERSEDING} else of_run.finish_state
     is_current = of_run.try_number == task.try_number
     return TaskInstanceHistoryResponse(
         dag_id=task.dag_id,
@@ -147,7 +149,7 @@ def try_response(task: TaskInstance, of_run: TryOfRun) -> TaskInstanceHistoryRes
         map_index=task.map_index,
         dag_run_id=of_run.run_id,
         try_number=of_run.try_number,
-        state=task.state if is_current else of_run.finish_state or "failed",
+        state=task.state if is_current else past,
         start_date=of_run.intent_at,
         end_date=of_run.ended_at,
         duration=duration(of_run.intent_at, of_run.ended_at),

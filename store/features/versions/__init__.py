@@ -1,0 +1,1 @@
+"""Which of several versions of one path count at a job."""

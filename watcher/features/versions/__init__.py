@@ -1,0 +1,1 @@
+"""The newest of several versions of a file counts."""
