@@ -307,9 +307,24 @@ class ScheduleModel:
         job, events = self.jobs[dag_id], self.left(dag_id)
         assert job.now is not None
         now = job.now
-        for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
-            keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
-            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+        if now.per_partition:
+            for some in pieces(events, self.alone_at_once):
+                self._make_alone(job, now, some)
+            return
+        for run in pieces(events, 1 if now.each else now.max_events):
+            self._make_with_common_key(job, run)
+
+    def _make_alone(self, job: JobState, now: ModelJob, events: Collection[int]) -> None:
+        """Make a run of each of these events, at once. They are late only if their partitions have had runs before."""
+        groups = {event: self.group_of(event, now.by) for event in events}
+        flags = {key: self._flags_as_it_is(job, now, key) for key in groups.values()}
+        for event, key in groups.items():
+            self._make(job, (event,), key, flags[key])
+        job.closed.update(groups.values())
+
+    def _flags_as_it_is(self, job: JobState, now: ModelJob, key: str | None) -> tuple[bool | None, bool]:
+        """Return what the run says that takes events of a partition whatever it lacks."""
+        return (None, False) if now.complete is None else (key in job.closed, key in job.closed)
 
     def force(self, dag_id: str) -> str | None:
         """Run the partition with the oldest queued event as it is; return its key."""
@@ -317,8 +332,7 @@ class ScheduleModel:
         assert job.now is not None
         now, key = job.now, self.group_of(min(job.queue), job.now.by)
         events = tuple(event for event in sorted(job.queue) if self.group_of(event, now.by) == key)
-        is_closed = key in job.closed
-        self._make(job, events, key, (None, False) if now.complete is None else (is_closed, is_closed))
+        self._make(job, events, key, self._flags_as_it_is(job, now, key))
         job.closed.add(key)
         return key
 
@@ -477,8 +491,7 @@ class ScheduleModel:
                 job.closed.add(key)
                 continue
             stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
-            for event in [each for each in stranded if job.waited(each)][: self.alone_at_once]:
-                self._make(job, (event,), key)
+            self._make_alone(job, now, [each for each in stranded if job.waited(each)][: self.alone_at_once])
 
     def _is_out_of_patience(self, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> bool:
         """Whether an incomplete partition is run as it is."""

@@ -648,12 +648,31 @@ def deciding_before_the_row_is_visible(patch: pytest.MonkeyPatch) -> None:
 
 def recording_complete_partitions_only(patch: pytest.MonkeyPatch) -> None:
     """Plant: once a running job gets `complete`, the partitions of which it has had runs need to be complete."""
-    runs_of = partition_planner._runs_of
+    recorded_if(patch, lambda due: bool(due.said))
 
-    def unrecorded(due: DueGroup, *more: Any) -> Any:
-        return replace(runs_of(due, *more), is_recorded=due.partition_complete is not None)
 
-    patch.setattr(partition_planner, "_runs_of", unrecorded)
+def forgetting_runs_of_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run of an event that the schedule does not wait for is no run of its partition."""
+    recorded_if(patch, lambda due: due.came_before is None)
+
+
+def recorded_if(patch: pytest.MonkeyPatch, is_recorded: Callable[[DueGroup], bool]) -> None:
+    """Let groups count as such that have had runs only if these are so."""
+    take, keep = partition_planner._take, partition_groups.keep
+    unrecorded: set[str | None] = set()
+
+    async def note(connection: AsyncConnection, dag_id: str, due: Sequence[DueGroup], *more: Any) -> Any:
+        unrecorded.clear()
+        unrecorded.update(each.group.key for each in due if not is_recorded(each))
+        return await take(connection, dag_id, due, *more)
+
+    async def keep_some(
+        connection: AsyncConnection, dag_id: str, groups: Mapping[str | None, GroupRest | None]
+    ) -> None:
+        await keep(connection, dag_id, {key: rest for key, rest in groups.items() if key not in unrecorded})
+
+    patch.setattr(partition_planner, "_take", note)
+    patch.setattr(partition_groups, "keep", keep_some)
 
 
 def running_without_a_schedule(patch: pytest.MonkeyPatch) -> None:
@@ -676,6 +695,7 @@ def remembering_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 PARTITION_PLANTS = (
+    forgetting_runs_of_what_is_left,
     deciding_before_the_row_is_visible,
     recording_complete_partitions_only,
     running_without_a_schedule,

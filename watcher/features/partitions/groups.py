@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
@@ -46,6 +47,19 @@ class PartitionGroup:
         return first
 
 
+WHOLE: Final[Mapping[str, bool]] = {"partition_complete": True}
+"""What jobs read of a run that has all that its partition needs."""
+LATE: Final[Mapping[str, bool]] = {"partition_complete": True, "late": True}
+"""What they read of a run of events that came after a run of their partition."""
+
+
+def said_as_it_is(batching: Batching, *, is_closed: bool) -> Mapping[str, bool]:
+    """Return what jobs read of a run that takes events whatever their partition lacks. `is_closed`: it has had a run before."""
+    if batching.complete is None:
+        return {}
+    return LATE if is_closed else {"partition_complete": False}
+
+
 @dataclass(frozen=True, kw_only=True)
 class DueGroup:
     """A group that becomes runs: all its events up to `to`, which `completed_by` completed.
@@ -59,16 +73,8 @@ class DueGroup:
     completed_by: int | None
     came_before: datetime | None = None
     is_whole: bool = False
-    partition_complete: bool | None = None
-    """Whether the partition is complete; None: the job does not ask for it."""
-    late: bool = False
-    """Whether the events came after a run of the group."""
-
-    @property
-    def said(self) -> Mapping[str, bool]:
-        """What jobs read of its runs."""
-        complete = {} if self.partition_complete is None else {"partition_complete": self.partition_complete}
-        return {**complete, "late": True} if self.late else complete
+    said: Mapping[str, bool] = field(default_factory=dict)
+    """What jobs read of its runs; {}: the job does not ask for complete partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +157,13 @@ def _decide(
     if longest > timedelta(0):
         return None, longest if pause is None else min(pause, longest)
     alone = PartitionGroup(key=group.key, rows=unclaimed)
-    return DueGroup(group=alone, to=alone.last_event, completed_by=None, came_before=now - batching.max_wait), None
+    return DueGroup(
+        group=alone,
+        to=alone.last_event,
+        completed_by=None,
+        came_before=now - batching.max_wait,
+        said=said_as_it_is(batching, is_closed=group.key in known.closed),
+    ), None
 
 
 def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> DueGroup | None:
@@ -165,11 +177,11 @@ def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching
         if not late:
             return None
         by = min(late)
-        return DueGroup(group=group, to=group.last_event, completed_by=by, partition_complete=True, late=True)
+        return DueGroup(group=group, to=group.last_event, completed_by=by, said=LATE)
     by = completing(complete_references(group.rows, complete), waits)
     if by is None or known.items.get(group.key, 0) < complete.needed_items:
         return None
-    return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
+    return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, said=WHOLE)
 
 
 def _patience(group: PartitionGroup, waits: Waits, batching: Batching, now: datetime) -> timedelta | None:
@@ -180,14 +192,12 @@ def _patience(group: PartitionGroup, waits: Waits, batching: Batching, now: date
 
 def as_it_is(group: PartitionGroup, batching: Batching, *, is_closed: bool) -> DueGroup:
     """Return the group as one run of all its events, whatever it lacks. `is_closed`: it has had a run."""
-    asks = batching.complete is not None
     return DueGroup(
         group=group,
         to=group.last_event,
         completed_by=None,
         is_whole=True,
-        partition_complete=is_closed if asks else None,
-        late=asks and is_closed,
+        said=said_as_it_is(batching, is_closed=is_closed),
     )
 
 

@@ -18,12 +18,14 @@ from store.runs.queue import kept_events
 from store.runs.queue.kept_events import KeptQueue
 from store.runs.queue.queues import JobQueue, KeyedEvent
 from watcher.features.partitions.groups import (
+    LATE,
     DueGroup,
     DuePartitions,
     PartitionGroup,
     as_it_is,
     due_partitions,
     grouped,
+    said_as_it_is,
 )
 from watcher.features.partitions.item_counts import ItemCounts
 from watcher.features.partitions.memory import PartitionMemory
@@ -57,10 +59,16 @@ class PartitionPlanner(Planner):
 
     async def run_kept(self, connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
         """Make a run of each of the first kept events, as many as fit a transaction; return how many."""
-        batching = replace(queue.definition.batch, max_events=1)
-        events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(batching), to=to)
+        dag_id, batching = queue.dag_id, replace(queue.definition.batch, max_events=1)
+        events = await kept_events.oldest(connection, dag_id, limit=most_at_once(batching), to=to)
         keys = {event.event_id: group_of(event.key, event.parts, batching.by) for event in events}
-        await store(connection, queue, with_keys(runs_of(list(keys), None, batching), keys))
+        closed = await partition_groups.closed(connection, dag_id, {*keys.values()})
+        planned = [
+            replace(run, of_feature=said_as_it_is(batching, is_closed=run.partition_key in closed))
+            for run in with_keys(runs_of(list(keys), None, batching), keys)
+        ]
+        await partition_groups.keep(connection, dag_id, dict.fromkeys({*keys.values()} - closed))
+        await store(connection, queue, planned)
         return len(events)
 
     async def run_partition(self, connection: AsyncConnection, queue: KeptQueue, key: str | None) -> int:
@@ -92,7 +100,7 @@ async def plan_partitions(
     taken = await _take(connection, dag_id, fitting, batching)
     judged.has_rests = bool(rests) or any(each.rest is not None for each in taken)
     kept: dict[str | None, GroupRest | None] = dict.fromkeys(rests.keys() - {each.group.key for each in decided.due})
-    kept |= {each.key: each.rest for each in taken if each.is_recorded}
+    kept |= {each.key: each.rest for each in taken}
     await partition_groups.keep(connection, dag_id, kept)
     return RunPlan(
         runs=[run for each in taken for run in each.runs],
@@ -141,8 +149,7 @@ async def _decide(
             group=group,
             to=rests[group.key].to,
             completed_by=rests[group.key].completed_by,
-            partition_complete=None if batching.complete is None else True,
-            late=batching.complete is not None,
+            said={} if batching.complete is None else LATE,
         )
         for group in groups
         if group.key in resting
@@ -164,12 +171,11 @@ def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Taken:
-    """The runs of a group, and what is left of it. `is_recorded`: it counts as a group that has had a run."""
+    """The runs of a group, and what is left of it."""
 
     key: str | None
     runs: Sequence[PlannedRun]
     rest: GroupRest | None
-    is_recorded: bool
 
 
 async def _take(
@@ -201,5 +207,4 @@ def _runs_of(due: DueGroup, events: Sequence[int], batching: Batching) -> _Taken
         key=due.group.key,
         runs=[replace(run, partition_key=due.group.key, of_feature=due.said) for run in planned],
         rest=GroupRest(to=due.to, completed_by=due.completed_by) if has_rest else None,
-        is_recorded=not is_alone,
     )
