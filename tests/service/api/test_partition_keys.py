@@ -130,6 +130,10 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     shown = [(each["partition_key"], each["events"], each["lacks"]) for each in listed["partitions"]]
     assert shown == [("2026", 2, "`customers`"), ("2027", 1, "`landing`"), (None, 1, "`customers`")]
     assert listed["reason"] == "3 partitions wait for the rest of their conditions"
+    second = await api.get("/api/v2/dags/load_orders/queue", limit=1, offset=1)
+    assert second == {**listed, "partitions": listed["partitions"][1:2]}
+    beyond = await api.get("/api/v2/dags/load_orders/queue", offset=3)
+    assert (beyond["partitions"], beyond["total_entries"], beyond["reason"]) == ([], 3, listed["reason"])
     [problem] = [each for each in (await api.get("/api/v2/problems")) if each["kind"] == "waiting_too_long"]
     assert "`customers` has not come since" in problem["message"]
     assert "for the partition 2026 and 2 more" in problem["message"]
@@ -140,6 +144,7 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     await told(api, "customers", "2026|eu")
     assert [key for _, key in await scheduled(api)] == ["2026"], "runs of one key do not overlap"
     left = await api.get("/api/v2/dags/load_orders/queue")
+    assert (left["partition_counts"], left["total_entries"]) == ({"lacking": 2, "busy": 1, "due": 0}, 3)
     assert [(each["partition_key"], each["lacks"]) for each in left["partitions"]] == [
         ("2027", "`landing`"),
         (None, "`customers`"),

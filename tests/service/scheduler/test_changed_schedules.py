@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
-from store.database.paging import all_of
+from store.database.paging import PageRequest, all_of
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
 from store.detection import events, filters
 from store.detection.events import NewEvent
@@ -80,6 +81,7 @@ from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
 from watcher.features.partitions.groups import DueGroup
 from watcher.features.partitions.memory import JudgedPartitions
 from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs
 
@@ -145,7 +147,7 @@ def extra_of(event: ModelEvent, number: int) -> str:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model, processes = ScheduleModel(plans.MOST_RUNS), Processes(database=database)
+    model, processes, reader = ScheduleModel(plans.MOST_RUNS), Processes(database=database), planners()
     ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
     await processes.start()
     with processes.clocks(), processes.compared():
@@ -154,7 +156,7 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
             await _agrees(database, model)
             assert not processes.differences
             if kind in ("check", "reload", "replay"):
-                await _shows(database, model)
+                await _shows(database, model, reader)
 
 
 async def _play(
@@ -340,11 +342,11 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
         )
 
 
-async def _shows(database: Database, model: ScheduleModel) -> None:
-    """Compare what people read of each job that waits with what lacks."""
+async def _shows(database: Database, model: ScheduleModel, reader: Planners) -> None:
+    """Compare what people read of each job that waits, from a process that remembers what it read, with what lacks."""
     async with database.reading() as connection:
         rows = await all_of(connection, CONFIGURED, JobRow)
-        shown = await waiting_jobs(connection, rows, PLANNERS)
+        shown = await waiting_jobs(connection, rows, reader, PageRequest(limit=1_000))
     for each in shown:
         dag_id = each.job.dag_id
         found = {
@@ -353,9 +355,12 @@ async def _shows(database: Database, model: ScheduleModel) -> None:
                 partition.lacks.replace("s3://lake/in/", ""),
                 partition.has_run,
             )
-            for partition in each.partitions
+            for partition in each.partitions.shown
         }
         assert found == lacking_model.partitions(model, dag_id), dag_id
+        states = Counter("lacking" if lacks else "busy" if busy else "due" for _, lacks, busy in found.values())
+        counts = {"lacking": each.partitions.lacking, "busy": each.partitions.busy, "due": each.partitions.due}
+        assert {name: number for name, number in counts.items() if number} == states
         if not found:
             assert each.reason == lacking_model.reason(model, dag_id), dag_id
 
@@ -694,7 +699,17 @@ def remembering_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JudgedPartitions, "at", at)
 
 
+def not_reading_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition of which events were taken is forgotten, whatever is left of it."""
+
+    async def nothing(*_: Any, **__: Any) -> Mapping[QueuedIdentity, QueuedSpan]:
+        return {}
+
+    patch.setattr(partition_groups, "queued_spans_of", nothing)
+
+
 PARTITION_PLANTS = (
+    not_reading_what_is_left,
     forgetting_runs_of_what_is_left,
     deciding_before_the_row_is_visible,
     recording_complete_partitions_only,

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import PageRequest
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import GroupRest
 from store.keys import Batching, JobDefinition
@@ -31,7 +32,7 @@ from watcher.features.partitions.item_counts import ItemCounts
 from watcher.features.partitions.memory import PartitionMemory
 from watcher.features.partitions.waiting import groups_of_now, waiting_partitions
 from watcher.scheduling.planning import plans
-from watcher.scheduling.planning.base import Planner, WaitingPartition
+from watcher.scheduling.planning.base import Planner, WaitingPartitions
 from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys, with_ticks
 from watcher.scheduling.planning.triggering import store, waits_of
 
@@ -76,10 +77,10 @@ class PartitionPlanner(Planner):
         return await run_partition(connection, queue, key)
 
     async def waiting(
-        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
-    ) -> Mapping[str, Sequence[WaitingPartition]]:
-        """Return what is queued of each partition of these jobs, and what it lacks."""
-        return await waiting_partitions(connection, jobs)
+        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition], window: PageRequest
+    ) -> Mapping[str, WaitingPartitions]:
+        """Return what is queued of the partitions of these jobs, and what they lack."""
+        return await waiting_partitions(connection, jobs, window, self._memory.counts)
 
 
 async def plan_partitions(
@@ -102,8 +103,12 @@ async def plan_partitions(
     kept: dict[str | None, GroupRest | None] = dict.fromkeys(rests.keys() - {each.group.key for each in decided.due})
     kept |= {each.key: each.rest for each in taken}
     await partition_groups.keep(connection, dag_id, kept)
+    runs = [run for each in taken for run in each.runs]
+    if runs:
+        gone = await partition_groups.mark_of(connection, dag_id, [event for run in runs for event in run.event_ids])
+        judged.note_taken({row.key for each in fitting for row in each.group.rows}, gone)
     return RunPlan(
-        runs=[run for each in taken for run in each.runs],
+        runs=runs,
         has_rest=len(fitting) < len(decided.due) or any(each.rest is not None for each in taken),
         is_partial=True,
         check_again_in=judged.check_again_in,

@@ -7,39 +7,47 @@ from collections.abc import Set as AbstractSet
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import PageRequest
 from store.features.partitions import groups as partition_groups
 from store.keys import Batching, JobDefinition
 from store.runs.queue import waiting
 from watcher.features.partitions.completeness import complete_references, missing_values
 from watcher.features.partitions.groups import GroupsOfNow, PartitionGroup, grouped
 from watcher.features.partitions.item_counts import ItemCount, ItemCounts
-from watcher.scheduling.planning.base import WaitingPartition
+from watcher.scheduling.planning.base import WaitingPartition, WaitingPartitions
 from watcher.scheduling.planning.conditions import is_met, lacking
 from watcher.scheduling.planning.plans import Waits
 
 
 async def waiting_partitions(
-    connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
-) -> Mapping[str, Sequence[WaitingPartition]]:
-    """Return the partitions that are queued for these jobs, by job, the one with the oldest event first."""
+    connection: AsyncConnection, jobs: Mapping[str, JobDefinition], window: PageRequest, counts: ItemCounts
+) -> Mapping[str, WaitingPartitions]:
+    """Return the partitions that are queued for these jobs, by job. What is in no window is only counted."""
     queued = await partition_groups.queued_keys(connection, jobs)
     resolved = await waiting.resolved(connection, jobs)
     unfinished = await partition_groups.unfinished(connection, jobs)
-    listed: dict[str, Sequence[WaitingPartition]] = {}
+    listed: dict[str, WaitingPartitions] = {}
     for dag_id, definition in jobs.items():
         groups = grouped(queued.get(dag_id, []), definition.batch)
         waits = Waits(condition=definition.schedule, aliases=resolved.get(dag_id, {}))
-        known = await groups_of_now(connection, dag_id, definition.batch, groups, waits, ItemCounts())
-        listed[dag_id] = [
-            WaitingPartition(
-                partition_key=group.key,
-                events=group.events,
-                oldest=min(row.oldest for row in group.rows),
-                lacks=_lacks(group, known, waits, definition.batch),
-                has_run=group.key in unfinished[dag_id],
-            )
-            for group in groups
-        ]
+        known = await groups_of_now(connection, dag_id, definition.batch, groups, waits, counts)
+        lacking = {group.key for group in groups if _is_lacking(group, known, waits, definition.batch)}
+        busy = {group.key for group in groups} & unfinished[dag_id]
+        listed[dag_id] = WaitingPartitions(
+            lacking=len(lacking),
+            busy=len(busy - lacking),
+            due=len(groups) - len(lacking | busy),
+            shown=[
+                WaitingPartition(
+                    partition_key=group.key,
+                    events=group.events,
+                    oldest=min(row.oldest for row in group.rows),
+                    lacks=_lacks(group, known, waits, definition.batch) if group.key in lacking else "",
+                    has_run=group.key in busy,
+                )
+                for group in groups[window.offset : window.offset + window.limit]
+            ],
+        )
     return listed
 
 
@@ -67,18 +75,26 @@ async def groups_of_now(
     )
 
 
-def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> str:
-    """Return what a group lacks; '' for one whose condition is met, or that has had its complete run."""
-    complete = batching.complete
+def _is_lacking(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> bool:
+    """Whether a group waits for more than its turn. One that has had its complete run does not."""
     if waits.condition is None or group.key in known.closed:
-        return ""
+        return False
+    come = complete_references(group.rows, batching.complete).keys()
+    return not is_met(waits.condition, come, waits.aliases) or _missing_items(group, known, batching) > 0
+
+
+def _missing_items(group: PartitionGroup, known: GroupsOfNow, batching: Batching) -> int:
+    return (0 if batching.complete is None else batching.complete.needed_items) - known.items.get(group.key, 0)
+
+
+def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> str:
+    """Return what a group that lacks something waits for."""
+    complete = batching.complete
     come = complete_references(group.rows, complete).keys()
-    if not is_met(waits.condition, come, waits.aliases):
+    if waits.condition is not None and not is_met(waits.condition, come, waits.aliases):
         return lacking(waits.condition, come, waits.aliases, lambda key: missing_values(key, group.rows, complete))
-    missing = (0 if complete is None else complete.needed_items) - known.items.get(group.key, 0)
-    if complete is None or missing <= 0:
-        return ""
     if (lacks := known.lacking.get(group.key)) is not None:
         return lacks
-    glob = complete.marker or complete.manifest
+    glob = None if complete is None else complete.marker or complete.manifest
+    missing = _missing_items(group, known, batching)
     return f"{missing:,} more files or rows" if glob is None else f"a file that matches `{glob}`"
