@@ -27,10 +27,11 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import NullType
 
+from store.catalog.dropped_events import OF_RUNS
 from store.database.column_types import moment_of
 from store.database.dialects import chunks, upsert
-from store.database.schema import asset, asset_event, queued_event, run
-from store.features.partitions.tables import partition_group
+from store.database.schema import asset, asset_event, dropped_event, queued_event, run
+from store.features.partitions.tables import partition_event, partition_group
 from store.partition_keys import QueuedKey
 from store.references import keys
 from store.runs.queue.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts
@@ -222,6 +223,41 @@ async def keep(connection: AsyncConnection, dag_id: str, groups: Mapping[str | N
         await connection.execute(_keep(connection.dialect.name), rows)
 
 
+async def remember(connection: AsyncConnection, dag_id: str, events: Mapping[int, str | None]) -> None:
+    """Remember events that runs of groups consume, each with the key of its group. A replay may let a run have one again."""
+    rows = [{"dag_id": dag_id, "key": key or WITHOUT_KEY, "event_id": event_id} for event_id, key in events.items()]
+    if rows:
+        await connection.execute(_remember(connection.dialect.name), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierEvent:
+    """An event that was queued of a group before; `extra` is JSON text. `is_consumed` false: a person took it off the queue."""
+
+    event_id: int
+    extra: str
+    is_consumed: bool
+
+
+async def earlier_events(connection: AsyncConnection, dag_id: str, key: str | None) -> Sequence[EarlierEvent]:
+    """Return what a job has had of a group, and what persons dropped of the job since its first event, in order."""
+    these = {"b_dag_id": dag_id, "b_key": key or WITHOUT_KEY}
+    consumed = {row.event_id: row.extra for row in await connection.execute(_EARLIER, these)}
+    if not consumed:
+        return []
+    dropped = (await connection.execute(_DROPPED, {**these, "b_first": min(consumed)})).all()
+    gone = {row.event_id: row.extra for row in dropped}
+    return [
+        EarlierEvent(event_id=event_id, extra=extra, is_consumed=event_id not in gone)
+        for event_id, extra in sorted({**consumed, **gone}.items())
+    ]
+
+
+@cache
+def _remember(dialect: str) -> Executable:
+    return upsert(partition_event, dialect).on_conflict_do_nothing()
+
+
 @cache
 def _keep(dialect: str) -> Executable:
     new = upsert(partition_group, dialect)
@@ -280,6 +316,18 @@ _UNFINISHED: Final = (
 _OF_THE_JOB: Final = _g.dag_id == bindparam("b_dag_id")
 _RESTS: Final = select(_g.key, _g.rest_to, _g.rest_completed_by).where(_OF_THE_JOB, _g.rest_to.is_not(None))
 _CLOSED: Final = select(_g.key).where(_OF_THE_JOB, _g.key.in_(_KEYS))
+_p, _d = partition_event.c, dropped_event.c
+_EARLIER: Final = (
+    select(_p.event_id, asset_event.c.extra)
+    .join(asset_event, asset_event.c.id == _p.event_id)
+    .where(_p.dag_id == bindparam("b_dag_id"), _p.key == bindparam("b_key"))
+)
+_DROPPED: Final = (
+    select(_d.event_id, asset_event.c.extra)
+    .join(asset_event, asset_event.c.id == _d.event_id)
+    .where(_d.dag_id == bindparam("b_dag_id"), _d.event_id >= bindparam("b_first", type_=BigInteger()))
+    .where(_d.reason.not_in(OF_RUNS))
+)
 _EXTRAS: Final = select(asset_event.c.id, asset_event.c.extra).where(
     asset_event.c.id.in_(bindparam("b_events", expanding=True))
 )

@@ -73,12 +73,12 @@ from tests.service.scheduler.settings import (
 )
 from watcher.configuration.declarations import planners
 from watcher.features.catchup import step as catching_up
-from watcher.features.partitions import completeness, item_counts
+from watcher.features.partitions import completeness, deliveries, item_counts
 from watcher.features.partitions import groups as partitions
 from watcher.features.partitions import memory as partition_memory
 from watcher.features.partitions import planner as partition_planner
 from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
-from watcher.features.partitions.groups import DueGroup
+from watcher.features.partitions.groups import DueGroup, PartitionGroup
 from watcher.features.partitions.memory import JudgedPartitions
 from watcher.scheduling.planning import plans
 from watcher.scheduling.planning.base import Planners
@@ -120,14 +120,15 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
 
 def stored_complete(complete: ModelComplete) -> dict[str, Any]:
     """Return what the database keeps of it."""
+    again = {"again": complete.again}
     if complete.items is not None:
-        return {"items": complete.items}
+        return {"items": complete.items, **again}
     if complete.marked:
-        return {"marker": "**/_SUCCESS"}
+        return {"marker": "**/_SUCCESS", **again}
     if complete.named:
-        return {"manifest": "*.manifest"}
+        return {"manifest": "*.manifest", **again}
     at_least = None if complete.needed == len(complete.values) else complete.needed
-    return {"part": complete.part, "values": complete.values, "at_least": at_least}
+    return {"part": complete.part, "values": complete.values, "at_least": at_least, **again}
 
 
 def extra_of(event: ModelEvent, number: int) -> str:
@@ -325,9 +326,10 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, event, key, said in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
-            flags = json.loads(said or "{}")
-            shown[dag_id][run_id] = (key, flags.get("partition_complete"), flags.get("late", False))
+        for dag_id, run_id, event, key, stored in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            flags = json.loads(stored or "{}")
+            said = (flags.get("partition_complete"), flags.get("late", False), flags.get("redelivered", False))
+            shown[dag_id][run_id] = (key, *said)
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
@@ -352,7 +354,7 @@ async def _shows(database: Database, model: ScheduleModel, reader: Planners) -> 
         found = {
             partition.partition_key: (
                 partition.events,
-                partition.lacks.replace("s3://lake/in/", ""),
+                partition.waits_for.replace("s3://lake/in/", ""),
                 partition.has_run,
             )
             for partition in each.partitions.shown
@@ -618,7 +620,7 @@ def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
 
 def taking_a_manifest_for_its_files(patch: pytest.MonkeyPatch) -> None:
     """Plant: a manifest completes a partition, whatever has come of what it names."""
-    patch.setattr(NamedFiles, "_missing", lambda *_: "")
+    patch.setattr(NamedFiles, "count", property(lambda items: int(bool(items.manifests))))
 
 
 def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None:
@@ -626,9 +628,10 @@ def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None
     add = NamedFiles.add
 
     def add_first(self: NamedFiles, *event: Any) -> None:
-        before = dict(self.manifests)
+        manifests, absent = dict(self.manifests), dict(self.absent)
         add(self, *event)
-        self.manifests |= before
+        self.manifests |= manifests
+        self.absent |= absent
 
     patch.setattr(NamedFiles, "add", add_first)
 
@@ -708,7 +711,31 @@ def not_reading_what_is_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_groups, "queued_spans_of", nothing)
 
 
+def taking_what_came_after(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run of a complete delivery takes what has come since, too."""
+    runs_of = partitions._completed
+
+    def completed(group: PartitionGroup, *more: Any) -> DueGroup | None:
+        due = runs_of(group, *more)
+        return None if due is None else replace(due, to=group.last_event)
+
+    patch.setattr(partitions, "_completed", completed)
+
+
+def waiting_for_every_asset_again(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a later delivery needs an asset of which nothing has come again."""
+    patch.setattr(deliveries, "of_what_comes", lambda condition, *_: condition)
+
+
+def taking_a_later_delivery_for_the_first(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run does not say that it is of a later delivery."""
+    patch.setattr(partitions, "REDELIVERED", partitions.WHOLE)
+
+
 PARTITION_PLANTS = (
+    taking_what_came_after,
+    waiting_for_every_asset_again,
+    taking_a_later_delivery_for_the_first,
     not_reading_what_is_left,
     forgetting_runs_of_what_is_left,
     deciding_before_the_row_is_visible,
@@ -770,10 +797,20 @@ def history_of_manifests(number: int) -> list[Action]:
 def _waiting_for_manifests(job: ModelJob, random: Random) -> ModelJob:
     schedule = random.choice(("a", {"any": ["a", "b"]}, {"all": ["a", "b"]}))
     by = random.choice((None, ("day",), ("day",)))
-    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True))
+    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True, again=random.random() < 0.5))
+
+
+def forgetting_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest waits for files of an earlier delivery that it names again."""
+
+    async def nothing(*_: Any) -> frozenset[str]:
+        return frozenset()
+
+    patch.setattr(item_counts, "_earlier_files", nothing)
 
 
 MANIFEST_PLANTS = (
+    forgetting_what_came_before,
     taking_a_manifest_for_its_files,
     believing_the_first_version_of_a_manifest,
     looking_for_one_manifest,

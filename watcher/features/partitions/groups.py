@@ -51,12 +51,16 @@ WHOLE: Final[Mapping[str, bool]] = {"partition_complete": True}
 """What jobs read of a run that has all that its partition needs."""
 LATE: Final[Mapping[str, bool]] = {"partition_complete": True, "late": True}
 """What they read of a run of events that came after a run of their partition."""
+REDELIVERED: Final[Mapping[str, bool]] = {"partition_complete": True, "redelivered": True}
+"""What they read of a run that has all of a delivery after the first, where partitions may be delivered again."""
 
 
 def said_as_it_is(batching: Batching, *, is_closed: bool) -> Mapping[str, bool]:
     """Return what jobs read of a run that takes events whatever their partition lacks. `is_closed`: it has had a run before."""
     if batching.complete is None:
         return {}
+    if batching.complete.again:
+        return {"partition_complete": False, **({"redelivered": True} if is_closed else {})}
     return LATE if is_closed else {"partition_complete": False}
 
 
@@ -82,7 +86,8 @@ class GroupsOfNow:
     """The groups of a job that wait, and what is known of them by their keys.
 
     `unfinished` have a run that is queued or running, `closed` have had a run and stay complete, `items` are the numbers of
-    different files or rows of the others that count, and `lacking` says what lacks where that is more than a number.
+    different files or rows of the others that count, and `lacking` says what lacks where that is more than a number. Where partitions
+    may be delivered again, `completed` has the event that completed each delivery that is complete.
     """
 
     groups: Sequence[PartitionGroup]
@@ -90,6 +95,7 @@ class GroupsOfNow:
     closed: AbstractSet[str | None] = frozenset()
     items: Mapping[str | None, int] = field(default_factory=dict)
     lacking: Mapping[str | None, str] = field(default_factory=dict)
+    completed: Mapping[str | None, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +148,16 @@ def _decide(
     """Return the group if it becomes runs, or else how long until the clock may make it due."""
     due = _completed(group, known, waits, batching)
     pause: timedelta | None = None
+    is_closed, comes_again = group.key in known.closed, batching.complete is not None and batching.complete.again
     if due is not None:
-        pause = collecting_time(group, batching, now)
+        # What comes later would not go with a delivery that is complete, so there is nothing to collect.
+        pause = timedelta(0) if comes_again else collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return due, None
-    elif group.key not in known.closed:
+    elif comes_again or not is_closed:
         pause = _patience(group, waits, batching, now)
         if pause is not None and pause <= timedelta(0):
-            return as_it_is(group, batching, is_closed=False), None
+            return as_it_is(group, batching, is_closed=is_closed), None
     unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
         return None, pause
@@ -162,16 +170,22 @@ def _decide(
         to=alone.last_event,
         completed_by=None,
         came_before=now - batching.max_wait,
-        said=said_as_it_is(batching, is_closed=group.key in known.closed),
+        said=said_as_it_is(batching, is_closed=is_closed),
     ), None
 
 
 def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> DueGroup | None:
-    """Return the group if its events are what it waits for. A closed one waits for any event of the schedule's assets."""
+    """Return the group if its events are what it waits for. A closed one waits for any event of the schedule's assets.
+
+    Where it may be delivered again, it waits for its next delivery, and what came after that one is left.
+    """
     complete = batching.complete
     if complete is None:
         by = completing(group.first_events, waits)
         return None if by is None else DueGroup(group=group, to=group.last_event, completed_by=by)
+    if complete.again:
+        at, said = known.completed.get(group.key), REDELIVERED if group.key in known.closed else WHOLE
+        return None if at is None else DueGroup(group=group, to=at, completed_by=at, is_whole=True, said=said)
     if group.key in known.closed:
         late = [row.first_event for row in group.rows if waits.wait_for(row.references)]
         if not late:

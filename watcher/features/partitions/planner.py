@@ -69,6 +69,7 @@ class PartitionPlanner(Planner):
             for run in with_keys(runs_of(list(keys), None, batching), keys)
         ]
         await partition_groups.keep(connection, dag_id, dict.fromkeys({*keys.values()} - closed))
+        await _remember(connection, dag_id, batching, planned)
         await store(connection, queue, planned)
         return len(events)
 
@@ -104,6 +105,7 @@ async def plan_partitions(
     kept |= {each.key: each.rest for each in taken}
     await partition_groups.keep(connection, dag_id, kept)
     runs = [run for each in taken for run in each.runs]
+    await _remember(connection, dag_id, batching, runs)
     if runs:
         gone = await partition_groups.mark_of(connection, dag_id, [event for run in runs for event in run.event_ids])
         judged.note_taken({row.key for each in fitting for row in each.group.rows}, gone)
@@ -128,8 +130,16 @@ async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str 
     is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
     [taken] = await _take(connection, dag_id, [as_it_is(groups[0], batching, is_closed=is_closed)], batching)
     await partition_groups.keep(connection, dag_id, {key: None})
+    await _remember(connection, dag_id, batching, taken.runs)
     await store(connection, queue, taken.runs)
     return groups[0].events
+
+
+async def _remember(connection: AsyncConnection, dag_id: str, batching: Batching, runs: Sequence[PlannedRun]) -> None:
+    """Remember what has come of partitions whose next manifest may name it."""
+    if batching.complete is not None and batching.complete.again and batching.complete.manifest is not None:
+        events = {event_id: run.partition_key for run in runs for event_id in run.event_ids}
+        await partition_groups.remember(connection, dag_id, events)
 
 
 async def _decide(

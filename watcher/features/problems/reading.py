@@ -211,6 +211,7 @@ def of_waiting_partitions(
         return None
     oldest = min(overdue, key=lambda each: each.oldest)
     key = "events without a partition key" if oldest.partition_key is None else f"the partition {oldest.partition_key}"
+    key += " (redelivery incomplete)" if oldest.is_redelivery else ""
     others = f" and {len(overdue) - 1} more" if len(overdue) > 1 else ""
     return _of_deadline(dag_id, oldest.lacks, f" for {key}{others}", deadline, oldest.oldest, queues)
 

@@ -47,6 +47,13 @@ class WaitingPartition:
     lacks: str
     has_run: bool
     """Whether it waits for the end of an unfinished run with this key."""
+    is_redelivery: bool = False
+    """Whether it has had a run, and what is queued is of its next delivery."""
+
+    @property
+    def waits_for(self) -> str:
+        """What it lacks, as it is shown; '': nothing but its turn."""
+        return f"redelivery incomplete: {self.lacks}" if self.lacks and self.is_redelivery else self.lacks
 
 
 @dataclass(frozen=True, kw_only=True)

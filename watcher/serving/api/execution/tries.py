@@ -54,6 +54,7 @@ class TryContext(Shape):
     partition_key: str | None
     partition_complete: bool | None
     late: bool
+    redelivered: bool
     triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
@@ -127,6 +128,7 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
         partition_key=run.partition_key,
         partition_complete=run.partition_complete,
         late=run.late,
+        redelivered=run.redelivered,
         triggering_asset_events=triggering,
         inlets=await _named(connection, try_key.dag_id, around, "inlet"),
         outlets=await _named(connection, try_key.dag_id, around, "outlet"),

@@ -121,7 +121,9 @@ async def get_queue(context: Context, _: Viewer, dag_id: str, window: UnorderedW
             QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
             for queue in waiting.queues
         ],
-        partitions=[WaitingPartitionResponse.of(each, lacks=each.lacks or None) for each in waiting.partitions.shown],
+        partitions=[
+            WaitingPartitionResponse.of(each, lacks=each.waits_for or None) for each in waiting.partitions.shown
+        ],
         partition_counts=PartitionCounts.of(waiting.partitions),
         total_entries=waiting.partitions.total,
     )
