@@ -458,6 +458,7 @@ ALIAS_EDGES: Final[Mapping[Role, Table]] = {
 }
 job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 
+_HAS_PARTITION_KEY: Final = text("partition_key IS NOT NULL")
 queued_event = table(
     "queued_event",
     Lifecycle(
@@ -477,6 +478,14 @@ queued_event = table(
     Column("partition_key", PARTITION_KEY),  # the event's
     Column("satisfies", String(2000), nullable=False, server_default=text("''")),  # see `store.references`
     Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
+    Index(  # what is queued of one partition, whatever else is
+        "ix_queued_event_partition_key",
+        "dag_id",
+        "partition_key",
+        "event_id",
+        postgresql_where=_HAS_PARTITION_KEY,
+        sqlite_where=_HAS_PARTITION_KEY,
+    ),
 )
 
 dropped_event = (

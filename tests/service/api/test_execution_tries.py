@@ -44,6 +44,7 @@ async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
         "data_interval_end": None,
         "partition_key": None,
         "partition_complete": None,
+        "redelivered": False,
         "late": False,
         "clear_on_success": False,
     }

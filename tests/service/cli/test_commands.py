@@ -205,6 +205,8 @@ def test_jobs_are_listed_shown_paused_and_asked_what_they_wait_for(watcher: Watc
     assert "paused" in watcher("jobs", "show", "load_orders").stdout
     assert watcher("jobs", "resume", "load_orders").stdout == "load_orders goes on\n"
     assert "nothing is queued" in watcher("jobs", "queue", "load_orders").stdout
+    paged = answer(watcher("jobs", "queue", "load_orders", "--limit", "1", "--offset", "1", "--json"))
+    assert (paged["partitions"], paged["total_entries"]) == ([], 0)
     assert "waits for everything" in watcher("jobs", "queue", "load_orders", "--run", exits=5).stderr
     assert "exclude each other" in watcher("jobs", "queue", "load_orders", "--run", "--drop", exits=2).stderr
     assert "no job" in watcher("jobs", "queue", "nobody", exits=4).stderr

@@ -59,6 +59,7 @@ OF_FEATURES = {
     "listen_position": "airflow",
     "listen_seen": "airflow",
     "outbox": "outbox",
+    "partition_event": "partitions",
     "partition_group": "partitions",
     "removed_file": "clean_source",
     "replay": "replay",
