@@ -29,6 +29,7 @@ from store.catalog.catalog_sync import Applied, Declared
 from store.database import Database, configuration_lock
 from store.errors import Conflict
 from store.processes import audit, installation, triggerers
+from triggers.shared.delays import sleep_for
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused, Result
 from watcher.errors import StartRefused
 from watcher.host.health import Health
@@ -176,7 +177,7 @@ class Reloader:
         """Apply the configuration once no other process lives. A killed process seems alive until its lease ends."""
         until = anyio.current_time() + self.lease.total_seconds() * _SETTLING
         while anyio.current_time() < until and not self.is_applied:
-            await anyio.sleep(self.lease.total_seconds() / 10)
+            await sleep_for(self.lease.total_seconds() / 10)
             async with keep_going("configuration.reload_failed"), self._turn:
                 async with self.database.transaction() as connection:
                     applied = await apply_at_start(connection, self.declare(self.configuration), force=False)
