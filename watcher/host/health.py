@@ -21,6 +21,7 @@ from store.errors import StoreError
 from store.values import to_json
 from triggers.base import Finding, JsonValue
 from triggers.hosting import SharesPolls
+from watcher.host.home import STARTING
 from watcher.host.poll_history import PollHistory, parse
 from watcher.host.watchdog import Block
 
@@ -148,6 +149,8 @@ class Health:
     """The health of one process. `waits_for` says why it is not ready as a whole; None once everything has started."""
 
     recent_block: Callable[[], Block | None] = lambda: None
+    starts_since: datetime | None = None
+    """The time at which the process began to start. None once everything has started."""
     waits_for: str | None = None
     restored: str | None = None
     """A sentence that says the database is older than one seen before. None: it is not."""
@@ -182,6 +185,8 @@ class Health:
 
     def reasons(self, outage: StoreError | None) -> list[str]:
         """Return the reasons why this process is not ready, as far as memory knows. `outage` is the database's."""
+        if self.starts_since is not None:  # what else is wrong can only be judged later
+            return [f"{STARTING} {self.starts_since:%Y-%m-%d %H:%M:%S} UTC; wait until everything has started"]
         return [*([self.waits_for] if self.waits_for else ()), *self._failures(outage)]
 
     def _failures(self, outage: StoreError | None) -> Iterator[str]:
