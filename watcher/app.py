@@ -238,6 +238,7 @@ class DaemonRooms:
             self.host, self.backend, assembly.kept_events(features), assembly.chores(features)
         )
         await self._start_service(workers, "watch on restored backups", operations.backups.run)
+        await self._start_service(workers, "watch on folders", operations.folders.run)
         if self._copies is not None:
             await self._start_service(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
@@ -42,6 +43,14 @@ class Beat:
     @property
     def is_late(self) -> bool:
         return monotonic() - self.since > MISSED * self.every
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderFault:
+    """Why a folder of this machine cannot be written to, with its free space, and since when."""
+
+    sentence: str
+    since: datetime
 
 
 AbilityT = TypeVar("AbilityT")
@@ -160,6 +169,8 @@ class Health:
     """The hosted watchers that are not paused."""
     concerns: dict[str, str] = field(default_factory=dict)
     """Warnings about other systems, by subject. A part removes its own when they are over."""
+    folders: dict[Path, FolderFault] = field(default_factory=dict)
+    """The folders of logs and of the home that cannot be written to."""
     awaited: set[str] = field(default_factory=set)
     """Assets of Airflow that were not polled yet: events before the first poll are not emitted."""
     left_out: Mapping[str, str] = field(default_factory=dict)
