@@ -94,6 +94,6 @@ async def insist(event: str, attempt: Callable[[], Awaitable[T]], *, seconds: fl
         except (CommitUnknown, DatabaseUnavailable) as error:
             if anyio.current_time() >= give_up_at:
                 raise
-            log.warning(event, error=str(error), attempts=attempts)
+            log.warning(event, error=str(error), kind=type(error).__name__, attempts=attempts)
         await sleep_for(min(0.2 * attempts, LONGEST_PAUSE))
     raise AssertionError

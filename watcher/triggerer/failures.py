@@ -151,7 +151,7 @@ class WatcherFailures:
                 if paused:
                     await audit.record(connection, "watcher", "watcher.pause", name, detail)
         except StoreError as error:
-            log.warning("watcher.not_paused", error=str(error))
+            log.warning("watcher.not_paused", error=str(error), kind=type(error).__name__)
             self.status.record()
             return
         self.has_given_up = paused
