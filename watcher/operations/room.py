@@ -12,6 +12,7 @@ from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
 from watcher.operations.backup_watch import BackupWatch
 from watcher.operations.cleanup import Cleaner, CleanupLimits
+from watcher.operations.event_looks import EventLooks
 from watcher.operations.folder_watch import FolderWatch
 
 
@@ -29,7 +30,12 @@ def build_operations(host: Host, backend: BaseStoreBackend, kept: KeptEvents, ch
     logs, limits = logs_directory(host.settings), CleanupLimits.of(host.settings)
     return Operations(
         cleaner=Cleaner(host.database, backend, host.settings.home, logs, limits, kept, chores),
-        backups=BackupWatch(database=host.database, home=host.home, health=host.health),
+        backups=BackupWatch(
+            database=host.database,
+            home=host.home,
+            health=host.health,
+            looks=EventLooks(file=host.home.folder / "event_looks.jsonl"),
+        ),
         folders=FolderWatch(folders=_written(logs, host.home.folder), health=host.health),
     )
 
