@@ -25,6 +25,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     select,
     text,
     true,
@@ -44,6 +45,7 @@ from store.database.schema import (
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
+    watcher,
 )
 from store.detection import filters, interest
 from store.detection.interest import EventHooks, EventOrigin, Interest
@@ -73,6 +75,26 @@ async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
     committed = await connection.scalar(_COMMITTED)
     given = await connection.scalar(_GIVEN[dialect])
     return EventNumbers(committed=committed or 0, given=given or 0)
+
+
+_ORIGIN: Final = case(
+    (_e.source_watcher.is_not(None), func.coalesce(watcher.c.trigger, _e.source_watcher)),
+    (_e.source_dag_id.is_not(None), EventOrigin.JOB.value),
+    (_e.source_actor.is_not(None), EventOrigin.POST.value),
+    else_=EventOrigin.LISTENING.value,
+)
+_ORIGINS: Final = (
+    select(_ORIGIN.label("origin"), func.count().label("events"))
+    .select_from(asset_event.outerjoin(watcher, watcher.c.name == _e.source_watcher))
+    .where(_e.id > bindparam("after"), _e.id <= bindparam("up_to"))
+    .group_by(literal_column("origin"))
+)
+
+
+async def origins(connection: AsyncConnection, after: int, up_to: int) -> Mapping[str, int]:
+    """Return the numbers of the events with these ids by origin: the trigger of a watcher, or an `EventOrigin`."""
+    rows = await connection.execute(_ORIGINS, {"after": after, "up_to": up_to})
+    return {row.origin: row.events for row in rows}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -233,9 +233,9 @@ def test_a_watcher_is_paused_and_resumed(watcher: Watcher) -> None:
 def test_status_says_that_no_daemon_runs(watcher: Watcher) -> None:
     status = answer(watcher("status", "--json", exits=1))
 
-    assert (status["daemon"], status["metadatabase"]["status"]) == ("none runs here", "healthy")
+    assert (status["daemon"], status["metadatabase"]["status"]) == ("never", "healthy")
     assert status["watchers"] == {"stopped": 1}
-    assert status["problems"][0] == "no daemon runs here; start `watcher run`"
+    assert (status["problems"], status["warnings"]) == (["no daemon has run here yet; start `watcher run`"], [])
 
 
 def test_logs_are_printed_around_a_write(watcher: Watcher, configuration: Path) -> None:
@@ -495,7 +495,7 @@ def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configurat
     """Nobody listens at the configured address, so the attempted address alone shows that the daemon was found."""
     with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
         assert "127.0.0.1:1" in watcher("status", exits=1).stderr
-    assert "none runs here" in watcher("status", exits=1).stdout
+    assert "never" in watcher("status", exits=1).stdout
 
 
 @pytest.mark.slow
