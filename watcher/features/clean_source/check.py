@@ -37,6 +37,10 @@ def cleaned_findings(configuration: Configuration, deleted: DeletedFiles) -> Map
         if files := sum(deleted.files.get(uri, 0) for uri in uris):
             what = f"{files:,} files of the events that the new job gets are cleaned: its runs go without them"
             findings[dag_id] = [
-                Finding.info("cleaned", what, "`clean_source` has deleted them; put them back by hand if it needs them")
+                Finding.info(
+                    "cleaned",
+                    what,
+                    "`clean_source` has deleted them; write them again if it needs them: they are reported as new",
+                )
             ]
     return findings
