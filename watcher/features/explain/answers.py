@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
@@ -25,6 +25,7 @@ from store.references import has_where
 from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
 from store.runs.queue import waiting
+from store.runs.tries import changed_items
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
@@ -141,6 +142,7 @@ async def _answer(
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
         removed=await removed_files.of_events(connection, ids),
+        changed=await changed_items.of_last_tries(connection, _runs_of(at_jobs)),
         beginning=beginning,
     )
     return WatcherAnswer(
@@ -150,6 +152,10 @@ async def _answer(
         naming=naming,
         runs=await _with_tables(connection, chain(*at_jobs.values())),
     )
+
+
+def _runs_of(at_jobs: Mapping[int, Sequence[EventAtJob]]) -> Collection[int]:
+    return {each.run.id for each in chain(*at_jobs.values()) if each.run is not None}
 
 
 async def _row_of(context: ApiContext, connection: AsyncConnection, name: str) -> WatcherRow:
