@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 from zlib import crc32
 
 import anyio
+import anyio.lowlevel
 from anyio._backends._asyncio import AsyncIOBackend
 
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
@@ -218,7 +219,7 @@ async def _in_line(_backend: Any, func: Callable[..., Any], args: tuple[Any, ...
     """Stand for a thread: the call takes its time, and is made at once."""
     await anyio.sleep(current().delay())
     result = func(*args)
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     return result
 
 
