@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0044"
-down_revision = "0041"
+down_revision = "0043"
 branch_labels = None
 depends_on = None
 
