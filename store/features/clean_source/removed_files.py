@@ -60,7 +60,8 @@ async def _exclude_removals(connection: AsyncConnection) -> None:
 
 
 async def take_in_hand(connection: AsyncConnection, files: Collection[FileOfEvent], *, moves: bool) -> None:
-    """Record that files are being removed. The caller has excluded runs, decided that they may go, and forgotten what was recorded."""
+    """Record that files are being removed. The caller has excluded runs, and decided that they may go."""
+    await forget(connection, files)
     place = json.dumps(UNKNOWN_PLACE) if moves else None
     rows = [{"event_id": each.event_id, "number": each.number, "place": place, "in_hand": True} for each in files]
     if rows:

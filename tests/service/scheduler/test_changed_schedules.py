@@ -42,6 +42,7 @@ from store.runs.queue.queues import QueueFilter
 from tests import features
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
+from tests.features import ITEM_HOOKS
 from tests.service.scheduler import lacking_model
 from tests.service.scheduler.processes import AGE, Processes
 from tests.service.scheduler.schedule_model import (
@@ -291,7 +292,7 @@ async def _replay(
         include_dropped=include_dropped,
     )
     async with database.transaction() as connection:
-        _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+        _, counts = await replays.begin(connection, which, ITEM_HOOKS, actor="a person", expected_count=None)
     counted = model.replay(dag_id, first, last, include_dropped=include_dropped)
     assert counts.queued == counted["queued"]
     assert (counts.cleared, counts.cleared_runs) == (counted["over"], counted["cleared_runs"])
@@ -528,7 +529,7 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
         await committed.wait()
         async with database.transaction() as connection:
             which = ReplayRange(dag_id="one", since=LONG_AGO, until=datetime.max.replace(tzinfo=UTC))
-            _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+            _, counts = await replays.begin(connection, which, ITEM_HOOKS, actor="a person", expected_count=None)
     assert (counts.waiting, counts.queued) == (1, 0)
     await scheduler.check()
     assert [len(events) for events in (await consumed(database, "one")).values()] == [1]

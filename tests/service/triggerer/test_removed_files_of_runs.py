@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, insert, select, update
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Applied
 from store.database import Database
-from store.database.schema import asset_event, job, run, task_instance
+from store.database.schema import asset_event, job, queued_event, run, task_instance
 from store.features.catchup import catchups
 from store.features.clean_source import recording, removed_files
 from store.features.clean_source.recording import CleanedWatcher
@@ -38,10 +38,11 @@ from tests.service.triggerer.cleaning_world import (
     cleaning_world,
     declared,
 )
-from tests.unit.submit.plain import plain_python, submissions
+from tests.unit.submit.plain import make_submission, plain_python, submissions
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.arguments import with_rendered_arguments
 from watcher.scheduling.tries.run_starter import RunStarter
 from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import SparkApplication
@@ -293,6 +294,11 @@ async def test_a_run_of_which_nothing_is_left_is_skipped_without_a_driver(
         await jobs.load("a.csv")
         await jobs.clean("a.csv")
         await jobs.reload({"load": DEFINITION, "later": CATCHUP})
+        [event_id] = [row.id for row in await jobs.world.rows(select(asset_event.c.id))]
+        queued = {"dag_id": "later", "event_id": event_id, "asset_id": 1, "created_at": datetime.now(UTC)}
+        await jobs.world.do(insert(queued_event).values(queued))
+        assert (await jobs.api.get("/api/v2/dags/later/queue"))["cleaned"] == 1
+        await jobs.world.do(delete(queued_event))
         assert await jobs.start() == {}
         assert jobs.started == {}
         assert await jobs.runs("later") == [("success", "cleaned")]
@@ -338,7 +344,10 @@ async def test_moved_files_are_read_at_their_new_place(database: Database, place
         [file] = context["triggering_asset_events"]["inbox"][0]["extra"]["files"]
         assert context["left_out"] == {}
         if isinstance(place, FolderPlace):
-            assert file["path"] == f"{place.done}/b.csv"
+            template = "{{ triggering_asset_events.inbox[0].extra.files[0].path }}"
+            submission = make_submission(jobs.open[0].key.task_instance_id, Path("x.py"), template)
+            rendered = await with_rendered_arguments(replace(submission, key=jobs.open[0].key), database)
+            assert [*rendered.application.args] == [file["path"]] == [f"{place.done}/b.csv"]
             assert file["moved_from"] == before["path"]
             assert Path(file["path"]).stat().st_ino == file["inode"]
         else:

@@ -103,6 +103,10 @@ async def show_queue(
         columns, rows = (PARTITIONS, queue["partitions"]) if queue["partitions"] else (QUEUES, queue["assets"])
         show(queue, lambda: table(rows, columns) if rows else "the job waits for no asset")
         show.done(f"{job}: {queue['reason']}")
+        if queue["cleaned"]:
+            show.done(
+                f"files of queued events that clean_source has deleted, and runs go without: {queue['cleaned']:,}"
+            )
         if queue["kept"]:
             show.done(
                 f"events that the schedule does not wait for: {queue['kept']:,}; --run runs them, --drop drops them"
