@@ -39,6 +39,7 @@ from store.references import satisfied
 from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.queue import kept_events, queues
 from store.runs.queue.queues import QueueFilter
+from store.runs.tries.changed_items import ItemHooks
 from tests import features
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
@@ -442,8 +443,10 @@ def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
     """Plant: a replay misses the event that was committed last."""
     begin = replays.begin
 
-    async def early(connection: AsyncConnection, which: ReplayRange, **more: Any) -> tuple[int, ReplayCounts]:
-        made = await begin(connection, which, **more)
+    async def early(
+        connection: AsyncConnection, which: ReplayRange, hooks: ItemHooks, **more: Any
+    ) -> tuple[int, ReplayCounts]:
+        made = await begin(connection, which, hooks, **more)
         await connection.execute(update(replay).values(last_event=replay.c.last_event - 1))
         return made
 
@@ -453,7 +456,7 @@ def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
 def clearing_twice(patch: pytest.MonkeyPatch) -> None:
     """Plant: a replay also clears the runs that are made of what it has queued, and those of later events."""
 
-    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: int) -> tuple[Sequence[int], int]:
+    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: Any) -> tuple[Sequence[int], int]:
         runs = and_(run.c.dag_id == which.dag_id, run.c.state == "success")
         await connection.execute(update(run).where(runs).values(state="queued"))
         return [], 0
