@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from sqlalchemy import delete, insert, select, update
 
@@ -23,6 +24,7 @@ from store.features.clean_source.recording import CleanedWatcher
 from store.features.clean_source.removed_files import FileOfEvent
 from store.features.clean_source.tables import cleaning
 from store.keys import JobDefinition
+from store.runs.actions import decisions
 from store.runs.tries import tries
 from store.runs.tries.try_lookup import OpenTry
 from tests.databases import on_both
@@ -30,6 +32,7 @@ from tests.features import HOOKS, ITEM_HOOKS
 from tests.schedulers import make_scheduler
 from tests.servers import S3Server
 from tests.service.api.application import Api, Try, adapted, make_context, serving
+from tests.service.store.words import until_somebody_waits
 from tests.service.triggerer.cleaning_world import (
     BucketPlace,
     CleaningWorld,
@@ -411,3 +414,33 @@ async def test_a_removed_job_is_owed_nothing(database: Database, folder: FolderP
         await jobs.reload({"load": DEFINITION})
         await jobs.world.clean()
         assert folder.names() == []
+
+
+async def test_a_clear_waits_for_the_step_that_takes_files_in_hand(
+    database: Database, folder: FolderPlace, tmp_path: Path
+) -> None:
+    """Else it would not see them, and the run would begin with files that go."""
+    async with job_world(database, folder, tmp_path) as jobs:
+        await jobs.load("a.csv")
+        [event_id] = [row.id for row in await jobs.world.rows(select(asset_event.c.id))]
+        [run_id] = await jobs.run_ids("load")
+        async with anyio.create_task_group() as tasks, database.transaction() as connection:
+            await removed_files.exclude_runs(connection)
+            await removed_files.take_in_hand(connection, [FileOfEvent(event_id, 0)], moves=False)
+            tasks.start_soon(partial(jobs.clear, "load", run_id, 409))
+            await until_somebody_waits(database)
+        assert await jobs.runs("load") == [("success", None)]
+
+
+async def test_a_removal_waits_for_a_clear_and_then_leaves_the_files(
+    database: Database, folder: FolderPlace, tmp_path: Path
+) -> None:
+    async with job_world(database, folder, tmp_path) as jobs:
+        await jobs.load("a.csv")
+        [run_id] = await jobs.run_ids("load")
+        async with anyio.create_task_group() as tasks, database.transaction() as connection:
+            await decisions.clear(connection, "load", run_id, item_hooks=ITEM_HOOKS)
+            tasks.start_soon(jobs.world.clean)
+            await until_somebody_waits(database)
+        assert folder.names() == ["a.csv"]
+        assert await jobs.start() == {"load": ["a.csv"]}
