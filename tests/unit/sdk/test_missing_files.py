@@ -42,7 +42,9 @@ def missing(daemon: ExecutionServer) -> list[Mapping[str, Any]]:
             (OLD, False),
         ),
         (FileUnreadable(f"{OLD} may not be read with this connection"), None),
-        (RuntimeError(f"{OLD} was deleted since it was detected"), None),
+        (RuntimeError(f"{OLD} was deleted since it was detected"), (OLD, False)),
+        (FileUnreadable("/in/a b.json was deleted since it was detected; put it back"), ("/in/a b.json", False)),
+        (RuntimeError(f"{OLD} was deleted"), None),
     ],
 )
 def test_the_file_that_is_gone_is_named_by_the_error(error: Exception, gone: tuple[str, bool] | None) -> None:
