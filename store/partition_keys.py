@@ -17,7 +17,8 @@ class Completeness:
     """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
 
     Or, with `items`, so many different files or rows have come; with `marker`, a file whose name ends as this glob says; with
-    `manifest`, such a file and all files that it names.
+    `manifest`, such a file and all files that it names. With `again` what comes after that is the next delivery of the partition,
+    which is complete as the first one was.
     """
 
     part: str = ""
@@ -26,6 +27,7 @@ class Completeness:
     items: int | None = None
     marker: str | None = None
     manifest: str | None = None
+    again: bool = False
 
     @property
     def needed_items(self) -> int:
@@ -47,6 +49,7 @@ class Completeness:
             items=stored.get("items"),
             marker=stored.get("marker"),
             manifest=stored.get("manifest"),
+            again=stored.get("again", False),
         )
 
 

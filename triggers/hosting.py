@@ -20,6 +20,7 @@ from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from triggers.errors import Finding, SourceUnavailable
+from triggers.shared.delays import sleep_for
 
 UNRESOLVED: Final = "unresolved"
 """The member of a stored state that lists what stands until a person has read it: `watcher watchers resolve` drops it."""
@@ -141,7 +142,7 @@ class RestingTrigger(ABC):
         """Return after `seconds`, or earlier if `wake` is called. The result says whether it was called."""
         with anyio.CancelScope() as scope:
             self._on_wake = scope.cancel
-            await anyio.sleep(0 if self._is_woken else seconds)
+            await sleep_for(0 if self._is_woken else seconds)
         woken, self._is_woken, self._on_wake = self._is_woken, False, None
         return woken
 
@@ -232,7 +233,7 @@ class SharedPolls(Generic[KeyT, MemberT]):
     async def _run(self, key: KeyT, interval: float) -> None:
         members = self.members[key]
         while members:
-            await anyio.sleep(interval * (1 + self._random() / 10))
+            await sleep_for(interval * (1 + self._random() / 10))
             if members:
                 await self._poll(key, members)
         del self.members[key]

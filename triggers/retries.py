@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-import anyio
 from stamina import AsyncRetryingCaller, retry_context
 from stamina.instrumentation import set_on_retry_hooks
 
 from triggers.errors import TriggerError
+from triggers.shared.delays import sleep_for
 
 __all__ = ["AsyncRetryingCaller", "backoff", "listen_for_ever", "retry_context"]
 
@@ -50,4 +50,4 @@ async def listen_for_ever(listen: Listen, log: Any, event: str) -> None:
             pause = backoff(failures, random.random, longest=LONGEST_PAUSE).total_seconds()
             unexpected = not isinstance(error, TriggerError)
             log.warning(event, error=str(error), retry_in=round(pause, 1), exc_info=unexpected)
-            await anyio.sleep(pause)
+            await sleep_for(pause)

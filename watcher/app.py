@@ -218,7 +218,8 @@ class DaemonRooms:
                     await self._start_workers(workers, clients)
                     await self._start_service(workers, "reloads", self._reloader.run)
                     await self._start_service(workers, "configuration", ConfigurationWatch(self._reloader).run)
-                    host.health.waits_for = None
+                    host.health.starts_since = None
+                    host.home.remember_start()
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=host.process.pid, url=url)
@@ -240,6 +241,7 @@ class DaemonRooms:
             self.host, self.backend, assembly.kept_events(features), assembly.chores(features)
         )
         await self._start_service(workers, "watch on restored backups", operations.backups.run)
+        await self._start_service(workers, "watch on folders", operations.folders.run)
         if self._copies is not None:
             await self._start_service(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:

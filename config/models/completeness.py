@@ -1,9 +1,12 @@
-"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n`, `{items: n}`, `{marker: glob}` or `{manifest: glob}`."""
+"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n`, `{items: n}`, `{marker: glob}` or `{manifest: glob}`.
+
+Each may say `again: true`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -11,7 +14,8 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from config.section import LARGEST_INT
 
 _FORMS: Final = (
-    "must be `{part: [value, …]}`, which `at_least: n` may follow, `{items: n}`, `{marker: glob}` or `{manifest: glob}`"
+    "must be `{part: [value, …]}`, which `at_least: n` may follow, `{items: n}`, `{marker: glob}` or `{manifest: glob}`, each with "
+    "or without `again: true`"
 )
 
 
@@ -19,7 +23,8 @@ _FORMS: Final = (
 class CompleteConfig:
     """All `values` of a `part`, or `at_least` so many of them; or so many `items`; or a file that matches `marker`.
 
-    Or all files whose names stand in the files that match `manifest`, and one of these.
+    Or all files whose names stand in the files that match `manifest`, and one of these. `again`: what comes after that is the next
+    delivery of the partition.
     """
 
     part: str = ""
@@ -28,6 +33,7 @@ class CompleteConfig:
     items: int | None = None
     marker: str | None = None
     manifest: str | None = None
+    again: bool = False
 
     @property
     def glob(self) -> str | None:
@@ -39,6 +45,9 @@ def _parse(value: Any) -> CompleteConfig | None:
     match value:
         case None | CompleteConfig():
             return value
+        case {"again": bool(again), **form}:  # a part may have this name: its values are a list
+            complete = _parse(form)
+            return None if complete is None else replace(complete, again=again)
         case {"items": items, **rest} if not rest:
             return CompleteConfig(items=_number("items", items, LARGEST_INT))
         case {"marker": str(glob), **rest} if not rest and glob.strip():
@@ -73,30 +82,33 @@ def _number(name: str, value: Any, most: int) -> int:
 def _to_json(complete: CompleteConfig | None) -> Mapping[str, Any] | None:
     if complete is None:
         return None
+    again = {"again": True} if complete.again else {}
     if complete.items is not None:
-        return {"items": complete.items}
+        return {"items": complete.items, **again}
     if complete.marker is not None:
-        return {"marker": complete.marker}
+        return {"marker": complete.marker, **again}
     if complete.manifest is not None:
-        return {"manifest": complete.manifest}
+        return {"manifest": complete.manifest, **again}
     more = {} if complete.at_least is None else {"at_least": complete.at_least}
-    return {complete.part: list(complete.values), **more}
+    return {complete.part: list(complete.values), **more, **again}
 
 
 _AT_LEAST_ONE: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INT}
+_AGAIN: Final = {"type": "boolean"}
+_VALUES: Final = {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
 _SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
         {"type": "null"},
         {
             "type": "object",
-            "properties": {"items": _AT_LEAST_ONE},
+            "properties": {"items": _AT_LEAST_ONE, "again": _AGAIN},
             "required": ["items"],
             "additionalProperties": False,
         },
         *(
             {
                 "type": "object",
-                "properties": {name: {"type": "string", "minLength": 1}},
+                "properties": {name: {"type": "string", "minLength": 1}, "again": _AGAIN},
                 "required": [name],
                 "additionalProperties": False,
             }
@@ -104,8 +116,8 @@ _SCHEMA: Final[dict[str, Any]] = {
         ),
         {
             "type": "object",
-            "properties": {"at_least": _AT_LEAST_ONE},
-            "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+            "properties": {"at_least": _AT_LEAST_ONE, "again": {"anyOf": [_AGAIN, _VALUES]}},
+            "additionalProperties": _VALUES,
         },
     ]
 }

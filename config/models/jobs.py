@@ -36,7 +36,7 @@ class BatchConfig(Section):
     by: PartNames | None = None
     """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
     complete: CompleteField = None
-    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, `{items: n}`, `{marker: glob}`, or `{manifest: glob}`."""
+    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, `{items: n}`, `{marker: glob}`, or `{manifest: glob}`. With `again: true` a partition may be delivered again."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)

@@ -16,7 +16,7 @@ from config.models.settings import Settings
 from config.names import Scope
 from config.reading.cross_checks import cross_faults, job_cycles
 from config.reading.entries import Entries, as_mapping, read_entries
-from config.reading.partition_checks import with_manifests
+from config.reading.partition_checks import waiting_for_ever, with_manifests
 from config.reading.report import Report
 from config.reading.sources import folder_of, stamps
 from config.section import Section
@@ -106,5 +106,5 @@ def _warnings(
         for cycle in job_cycles(jobs, exchanges)
     ]
     unavailable = [(("settings", "features"), sentence) for sentence in report.unavailable.values()]
-    warnings = [*entries.warnings, *circles, *unavailable]
+    warnings = [*entries.warnings, *circles, *unavailable, *waiting_for_ever(jobs)]
     return tuple(report.document.problem(path, message) for path, message in warnings)

@@ -40,6 +40,18 @@ def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -
     yield from _unknown(job, condition, assets) or (*_within_one_value(job), *_unjoinable(job, condition, assets))
 
 
+def waiting_for_ever(jobs: Mapping[str, JobConfig]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the place of each job in which a part of a redelivered partition may wait without anybody hearing of it, and a warning."""
+    for name, job in jobs.items():
+        complete = job.batch.complete
+        if complete is not None and complete.again and job.clock_deadline.after is None:
+            sentence = (
+                f"the job {name} takes partitions that are delivered again, and has no `deadline`: a file that comes alone waits for "
+                "ever; add `deadline: {after: 2h, then: run}`, or `deadline: 2h` for an alert"
+            )
+            yield ("jobs", name, "batch", "complete"), sentence
+
+
 def _unknown(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> list[tuple[KeyPath, str]]:

@@ -85,6 +85,7 @@ class LocalFolder(Transport):
             "partition_key": self.job.partition_key,
             "partition_complete": self.job.partition_complete,
             "late": self.job.late,
+            "redelivered": self.job.redelivered,
             "triggering_asset_events": events,
             "inlets": self.job.inlets,
             "outlets": self.job.outlets or [],

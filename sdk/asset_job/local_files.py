@@ -1,8 +1,8 @@
 """The files of a local run: its author writes some, which are checked, and the run writes others.
 
     job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend", "conf", "logical_date",
-                      "data_interval_start", "data_interval_end", "partition_key", "partition_complete", "late"}, each optional; an inlet or outlet is
-                      a name, {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
+                      "data_interval_start", "data_interval_end", "partition_key", "partition_complete", "late", "redelivered"},
+                      each optional; an inlet or outlet is a name, {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
     events.json       {asset: [{"extra": {…}}, …]}; an event may have any member of the daemon's events, such as "timestamp"
     past_events.json  the same, by asset or alias, for `inlet_events`; without it, those of events.json are used
 
@@ -53,6 +53,7 @@ class LocalJob:
     partition_key: str | None = None
     partition_complete: bool | None = None
     late: bool = False
+    redelivered: bool = False
 
     @property
     def assets(self) -> Mapping[str, str]:
@@ -137,7 +138,7 @@ def _job(content: dict[str, Any]) -> LocalJob:
         raise _Unusable(f"{', '.join(sorted(unknown))} is not among its members, which are {', '.join(members)}")
     for name in content.keys() & {"dag_id", "task_id", "partition_key"}:
         _is(str, name, content[name])
-    for name in content.keys() & {"partition_complete", "late"}:
+    for name in content.keys() & {"partition_complete", "late", "redelivered"}:
         _is(bool, name, content[name])
     for name in content.keys() & {"connections", "worker_backend", "conf"}:
         _is(dict, name, content[name])
@@ -160,6 +161,7 @@ def _job(content: dict[str, Any]) -> LocalJob:
         partition_key=content.get("partition_key"),
         partition_complete=content.get("partition_complete"),
         late=content.get("late", False),
+        redelivered=content.get("redelivered", False),
     )
 
 

@@ -52,6 +52,8 @@ class Run:
     """Whether the partition is complete, or was when it had its first run; None: the job's `batch` has no `complete`."""
     late: bool
     """Whether the run's events came after the first run of their partition."""
+    redelivered: bool
+    """Whether the run's events are of a delivery of their partition after the first, where `complete` says `again`."""
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
@@ -89,6 +91,7 @@ class Run:
         )
         self.partition_key = claim.get("partition_key")
         self.partition_complete, self.late = claim.get("partition_complete"), claim.get("late", False)
+        self.redelivered = claim.get("redelivered", False)
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self.appended_to: set[object] = set()

@@ -12,7 +12,7 @@ https://www.postgresql.org/docs/current/transaction-iso.html
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +60,8 @@ class Database:
 
     def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float, connect: Connect | None) -> None:
         self.url = url
+        self.on_recovery: Callable[[], None] = lambda: None
+        """Called when a commit succeeds after one that the database failed. Must not block."""
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
         self._idle_timeout = idle_in_transaction_timeout
@@ -143,8 +145,9 @@ class Database:
         except (DatabaseUnavailable, DatabaseUnusable, CommitUnknown) as error:
             self.outage = error
             raise
-        if kept:
+        if kept and self.outage is not None:
             self.outage = None
+            self.on_recovery()
 
     @asynccontextmanager
     async def session_of_its_own(self) -> AsyncIterator[Any]:

@@ -75,3 +75,9 @@ async def latest(
     """Return the newest entries with ids below `before`; only those of one write, if it is given."""
     query = select(audit).where(equal(audit.c.write_id, write_id))
     return await newest(connection, query, audit.c.id, AuditEntry, limit=limit, before=before)
+
+
+async def newest_of(connection: AsyncConnection, actions: Sequence[str]) -> AuditEntry | None:
+    """Return the newest entry of one of these actions."""
+    query = select(audit).where(audit.c.action.in_(actions))
+    return next(iter(await newest(connection, query, audit.c.id, AuditEntry, limit=1, before=None)), None)

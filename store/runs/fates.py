@@ -57,6 +57,8 @@ class EventAtJob:
     """When it was taken off the queue, and by whom. None, with a time: its job was removed."""
     is_marked: bool = False
     """A person decided how its run ended."""
+    is_left_out: bool = False
+    """The last try of its run did not get the item that is asked about."""
 
 
 class _Places(NamedTuple):

@@ -264,6 +264,11 @@ class RunRow:
         return bool(self._said.get("late"))
 
     @property
+    def redelivered(self) -> bool:
+        """Whether its events are of a delivery of their partition after the first."""
+        return bool(self._said.get("redelivered"))
+
+    @property
     def _said(self) -> Mapping[str, Any]:
         said: Mapping[str, Any] = json.loads(self.of_feature or "{}")
         return said

@@ -90,6 +90,7 @@ class World:
         behind: str | None = None,
         look_every: float = 0.5,
         hostile: Mapping[str, Any] | None = None,
+        jobs: Mapping[str, Any] | None = None,
         home: Path | None = None,
         **settings: Any,
     ) -> None:
@@ -99,6 +100,8 @@ class World:
         document = self.sources.document()
         if hostile:
             document["assets"]["hostile"] = {"watchers": hostile}
+        if jobs:
+            document["jobs"] = jobs
         self.daemons = Daemons(folder, document, database, home, **settings)
         self.metadata = Metadata(behind or database or str(sqlite_url(self.daemons.home / "home" / "watcher.db")))
         self._since = time.monotonic()

@@ -18,6 +18,7 @@ import anyio
 from triggers.errors import TriggerError
 from triggers.s3.clock import ClockReading
 from triggers.s3.pages import ListedPage
+from triggers.shared.delays import sleep_for
 
 DatedPage: TypeAlias = tuple[ListedPage, ClockReading]
 Fetch: TypeAlias = Callable[[str | None], Awaitable[DatedPage]]
@@ -147,7 +148,7 @@ class _Scan:
         self._pages.append(page)
 
     async def _gather(self) -> None:
-        await anyio.sleep(self._arrival)
+        await sleep_for(self._arrival)
         with anyio.move_on_after(PATIENCE):
             await self._all_here.wait()
         self.can_be_joined = False

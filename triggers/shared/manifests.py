@@ -109,9 +109,22 @@ def _address(name: str, folder: str) -> str:
         raise BadManifest(f"{name!r} cannot be the name of a file")
     if (match := _SCHEME.fullmatch(name)) is not None:
         return _of_url(match[1].lower(), match[2], name)
-    if name.startswith("/"):
-        return f"{_bucket(folder)}{name}" if folder.startswith("s3://") else _normal(name)
-    return _joined(folder, name)
+    if name.startswith("/") and folder.startswith("s3://"):
+        return f"{_bucket(folder)}{_of_a_file(name, name)}"
+    path = _of_a_path(name, name)
+    return _normal(path) if path.startswith("/") else _joined(folder, path)
+
+
+def _of_a_file(place: str, name: str) -> str:
+    """Return where a name leads. Raises `BadManifest` if that is a folder: no such file ever comes."""
+    if place.endswith("/"):
+        raise BadManifest(f"it names {name!r}, which is a folder and no file")
+    return place
+
+
+def _of_a_path(path: str, name: str) -> str:
+    is_above = path.rpartition("/")[2] in {".", ".."}
+    return _of_a_file(f"{path}/" if is_above else path, name)
 
 
 def _is_no_text(name: str) -> bool:
@@ -124,9 +137,9 @@ def _is_no_text(name: str) -> bool:
 
 def _of_url(scheme: str, rest: str, name: str) -> str:
     if scheme in _S3 and all(rest.partition("/")[::2]):
-        return f"s3://{rest}"
+        return f"s3://{_of_a_file(rest, name)}"
     if scheme == "file" and rest.startswith("/") and "\0" not in (path := unquote(rest)):
-        return _normal(path)
+        return _normal(_of_a_path(path, name))
     raise BadManifest(f"{name!r} is no address of a file: write s3://bucket/key, file:///path, or a relative name")
 
 

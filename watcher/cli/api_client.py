@@ -27,11 +27,17 @@ class ApiClient:
     """A client of the REST API. Every refusal becomes a `CommandFailed` with the API's own sentence."""
 
     def __init__(
-        self, client: httpx.AsyncClient, logs_here: Path | None = None, owner: Callable[[], str] | None = None
+        self,
+        client: httpx.AsyncClient,
+        logs_here: Path | None = None,
+        owner: Callable[[], str] | None = None,
+        home: Path | None = None,
     ) -> None:
         self.client = client
         self.logs_here = logs_here
         """The folder of log files when no daemon serves them, else None."""
+        self.home = home
+        """The home in which no daemon runs, when this process answers instead, else None."""
         self._owner = owner
 
     @property

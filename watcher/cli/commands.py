@@ -19,7 +19,7 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import CommandFailed, Commands, ExitCode
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
-from watcher.host.home import address, known_secret, lock_path
+from watcher.host.home import Life, address, known_secret, life, lock_path
 from watcher.host.machine import account, url_here
 
 if TYPE_CHECKING:
@@ -72,11 +72,20 @@ def group(name: str, about: str) -> typer.Typer:
     return typer.Typer(name=name, help=about, cls=Commands, no_args_is_help=True)
 
 
-def command(group: typer.Typer, name: str) -> Callable[[Callable[..., Awaitable[None]]], None]:
-    """Register `async def (api, show, *own parameters)`; it also gets --config, --url, --token, --output and --json."""
+def command(
+    group: typer.Typer, name: str, *, while_starting: Callable[[Show, Life], None] | None = None
+) -> Callable[[Callable[..., Awaitable[None]]], None]:
+    """Register `async def (api, show, *own parameters)`; it also gets --config, --url, --token, --output and --json.
+
+    `while_starting` is called instead of the function while the daemon starts that would be asked.
+    """
 
     def register(function: Callable[..., Awaitable[None]]) -> None:
         def run(config: Path, url: str | None, token: str | None, *, show: Show, **arguments: Any) -> None:
+            if while_starting is not None and url is None and (starting := _starting(config)) is not None:
+                while_starting(show, starting)
+                return
+
             async def call() -> None:
                 async with _connected(config, url, token) as api:
                     await function(api, show, **arguments)
@@ -145,6 +154,13 @@ def _of_configuration(path: Path, token: Callable[[], str] | None) -> AbstractAs
         raise CommandFailed("the daemon does not listen yet; ask again in a moment")
     owner = _token_of_owner(settings)
     return remote(url, token or owner, owner)
+
+
+def _starting(path: Path) -> Life | None:
+    """Return since when the daemon that runs here starts; None if it does not, or none runs here."""
+    home = load_settings(path).home
+    latest = life(home) if is_held(lock_path(home)) else None
+    return latest if latest is not None and latest.stage == "starting" else None
 
 
 def _token_of_owner(settings: Settings) -> Callable[[], str] | None:

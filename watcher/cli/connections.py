@@ -53,7 +53,7 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
             transport = httpx.ASGITransport(create_app(context, context.features), raise_app_exceptions=False)
             with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
                 async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
-                    yield ApiClient(client, logs_here=directory)
+                    yield ApiClient(client, logs_here=directory, home=settings.home)
 
 
 async def _context(

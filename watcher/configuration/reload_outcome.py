@@ -17,12 +17,13 @@ FOLLOWED_WITHIN: Final = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class ReloadOutcome:
-    """The configuration that this process runs now.
+    """The configuration that this process runs now, and the `changes` of this reload.
 
-    `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
-    schedule does not wait for. Of the events that were stored before a job was first seen, `caught_up` counts by job those
-    of its assets that it gets, because of `catchup`, and `left_out` those that are never its own. `cleaned`
-    counts by job the files of the former that it does not get, because `clean_source` has deleted them.
+    The rest is that of the reload, or start, that applied the configuration, which may have been an earlier one. `dequeued`
+    counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its schedule does
+    not wait for. Of the events that were stored before a job was first seen, `caught_up` counts by job those of its assets
+    that it gets, because of `catchup`, and `left_out` those that are never its own. `cleaned` counts by job the files of the former
+    that it does not get, because `clean_source` has deleted them. `watchers` were added or changed.
     """
 
     result: Result
@@ -33,6 +34,7 @@ class ReloadOutcome:
     caught_up: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     cleaned: Mapping[str, int] = field(default_factory=dict)
+    watchers: frozenset[str] = frozenset()
 
 
 class ReloadRefused(Exception):

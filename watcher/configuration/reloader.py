@@ -6,13 +6,14 @@ applies it -> the rooms of this process adopt it -> other processes are notified
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -29,6 +30,7 @@ from store.catalog.catalog_sync import Applied, Declared
 from store.database import Database, configuration_lock
 from store.errors import Conflict
 from store.processes import audit, installation, triggerers
+from triggers.shared.delays import sleep_for
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused, Result
 from watcher.errors import StartRefused
 from watcher.host.health import Health
@@ -44,6 +46,8 @@ RETRY_AFTER: Final = 5.0
 PATIENCE: Final = 10.0
 _SETTLING: Final = 1.2
 """The time after a start, in leases, in which our killed predecessor may still seem alive."""
+_RELOADED: Final = "configuration.reload"
+_APPLIED_AT_START: Final = "configuration.apply"
 
 log = structlog.get_logger()
 
@@ -79,7 +83,7 @@ async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, 
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
     if before not in {None, declaration.hash}:
         detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept, **applied.counts}
-        await audit.record(connection, "start", "configuration.apply", declaration.hash, detail)
+        await audit.record(connection, "start", _APPLIED_AT_START, declaration.hash, detail)
     return applied
 
 
@@ -176,7 +180,7 @@ class Reloader:
         """Apply the configuration once no other process lives. A killed process seems alive until its lease ends."""
         until = anyio.current_time() + self.lease.total_seconds() * _SETTLING
         while anyio.current_time() < until and not self.is_applied:
-            await anyio.sleep(self.lease.total_seconds() / 10)
+            await sleep_for(self.lease.total_seconds() / 10)
             async with keep_going("configuration.reload_failed"), self._turn:
                 async with self.database.transaction() as connection:
                     applied = await apply_at_start(connection, self.declare(self.configuration), force=False)
@@ -219,27 +223,17 @@ class Reloader:
             hash_ = await configuration_lock.applied_hash(connection)
         self.health.reload_fault = None
         if hash_ == new.hash and (not changed or actor == "hint"):
-            return await self._take_over(new, changed, submissions)
+            await self._take_over(new, changed, submissions)
+            return _outcome("followed" if changed else "unchanged", new, changed, await self._applied(new.hash))
         if actor == "hint":
             log.warning("configuration.differs", applied=hash_, here=new.hash)
             return ReloadOutcome(result="unchanged", hash=self.configuration.hash, changes=ConfigurationChanges())
         applied = await self._apply(actor, new, changed)
         await self._adopt(new, changed, applied.asset_ids, submissions)
         self.announce(new.hash)
-        earlier = applied.counts.get("earlier", {})  # events stored before a job was first seen
-        catching_up = {dag_id for dag_id, job in new.jobs.items() if job.catches_up}
-        counts = {"dequeued": applied.dequeued, "kept": applied.kept, **applied.counts}
-        log.info("configuration.reloaded", actor=actor, hash=new.hash, **counts, **changed.json)
-        return ReloadOutcome(
-            result="applied",
-            hash=new.hash,
-            changes=changed,
-            dequeued=applied.dequeued,
-            kept=applied.kept,
-            caught_up={dag_id: events for dag_id, events in earlier.items() if dag_id in catching_up},
-            left_out={dag_id: events for dag_id, events in earlier.items() if dag_id not in catching_up},
-            cleaned=applied.counts.get("cleaned", {}),
-        )
+        detail = {"dequeued": applied.dequeued, "kept": applied.kept, **applied.counts, **changed.json}
+        log.info("configuration.reloaded", actor=actor, hash=new.hash, **detail)
+        return _outcome("applied", new, changed, detail)
 
     async def _read(self) -> Configuration:
         before = stamps(self.configuration.file, self._secrets)
@@ -265,7 +259,7 @@ class Reloader:
                     **applied.counts,
                     "hash": new.hash,
                 }
-                await audit.record(connection, actor, "configuration.reload", str(new.file), detail)
+                await audit.record(connection, actor, _RELOADED, str(new.file), detail)
             return applied
 
         try:
@@ -273,22 +267,45 @@ class Reloader:
         except Conflict as error:
             raise ReloadRefused([_problem(new, "assets", str(error))]) from error
 
-    async def _take_over(
-        self, new: Configuration, changed: ConfigurationChanges, submissions: Submissions
-    ) -> ReloadOutcome:
+    async def _applied(self, hash_: str) -> Mapping[str, Any]:
+        """Return what the audit says of the reload, or start, that applied this configuration, maybe a moment ago."""
+        async with self.database.reading() as connection:
+            entry = await audit.newest_of(connection, (_RELOADED, _APPLIED_AT_START))
+        detail = {} if entry is None else json.loads(entry.detail)
+        return detail if entry is not None and hash_ in {entry.target, detail.get("hash")} else {}
+
+    async def _take_over(self, new: Configuration, changed: ConfigurationChanges, submissions: Submissions) -> None:
         """Adopt what was already applied, perhaps by another process."""
         if changed or not self.is_applied:
             async with self.database.reading() as connection:
                 asset_ids = await assets.ids_by_name(connection)
             await self._adopt(new, changed, asset_ids, submissions)
             log.info("configuration.followed", hash=new.hash, **changed.json)
-        return ReloadOutcome(result="followed" if changed else "unchanged", hash=new.hash, changes=changed)
 
     async def _adopt(
         self, new: Configuration, changed: ConfigurationChanges, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         await self.adopt(new, changed, defaultdict(int, asset_ids), submissions)
         self.configuration, self._applied_hash, self.is_applied = new, new.hash, True
+
+
+def _outcome(
+    result: Result, new: Configuration, changed: ConfigurationChanges, applied: Mapping[str, Any]
+) -> ReloadOutcome:
+    """Return the answer of a reload. `applied` is the audit's detail of the transaction that applied the configuration."""
+    earlier = applied.get("earlier", {})  # events stored before a job was first seen
+    watchers = applied.get("watchers", {})
+    catching_up = {dag_id for dag_id, job in new.jobs.items() if job.catches_up}
+    return ReloadOutcome(
+        result=result,
+        hash=new.hash,
+        changes=changed,
+        dequeued=applied.get("dequeued", 0),
+        kept=applied.get("kept", {}),
+        caught_up={dag_id: events for dag_id, events in earlier.items() if dag_id in catching_up},
+        left_out={dag_id: events for dag_id, events in earlier.items() if dag_id not in catching_up},
+        watchers=frozenset([*watchers.get("added", ()), *watchers.get("changed", ())]),
+    )
 
 
 def _problem(configuration: Configuration, path: str, message: str) -> Problem:

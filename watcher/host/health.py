@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from store.errors import StoreError
 from store.values import to_json
 from triggers.base import Finding, JsonValue
 from triggers.hosting import SharesPolls
+from watcher.host.home import STARTING
 from watcher.host.poll_history import PollHistory, parse
 from watcher.host.watchdog import Block
 
@@ -41,6 +43,14 @@ class Beat:
     @property
     def is_late(self) -> bool:
         return monotonic() - self.since > MISSED * self.every
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderFault:
+    """Why a folder of this machine cannot be written to, with its free space, and since when."""
+
+    sentence: str
+    since: datetime
 
 
 AbilityT = TypeVar("AbilityT")
@@ -148,6 +158,8 @@ class Health:
     """The health of one process. `waits_for` says why it is not ready as a whole; None once everything has started."""
 
     recent_block: Callable[[], Block | None] = lambda: None
+    starts_since: datetime | None = None
+    """The time at which the process began to start. None once everything has started."""
     waits_for: str | None = None
     restored: str | None = None
     """A sentence that says the database is older than one seen before. None: it is not."""
@@ -157,6 +169,8 @@ class Health:
     """The hosted watchers that are not paused."""
     concerns: dict[str, str] = field(default_factory=dict)
     """Warnings about other systems, by subject. A part removes its own when they are over."""
+    folders: dict[Path, FolderFault] = field(default_factory=dict)
+    """The folders of logs and of the home that cannot be written to."""
     awaited: set[str] = field(default_factory=set)
     """Assets of Airflow that were not polled yet: events before the first poll are not emitted."""
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -182,6 +196,8 @@ class Health:
 
     def reasons(self, outage: StoreError | None) -> list[str]:
         """Return the reasons why this process is not ready, as far as memory knows. `outage` is the database's."""
+        if self.starts_since is not None:  # what else is wrong can only be judged later
+            return [f"{STARTING} {self.starts_since:%Y-%m-%d %H:%M:%S} UTC; wait until everything has started"]
         return [*([self.waits_for] if self.waits_for else ()), *self._failures(outage)]
 
     def _failures(self, outage: StoreError | None) -> Iterator[str]:

@@ -136,7 +136,7 @@ class HintRelay:
             try:
                 await notify(self.database, CHANNEL, [self._text(what, names) for what, names in outbox.items()])
             except (OSError, SQLAlchemyError, StoreError) as error:
-                log.warning("hints.not_sent", error=str(error))
+                log.warning("hints.not_sent", error=str(error), kind=type(error).__name__)
 
     def _text(self, what: HintWord, names: frozenset[str]) -> str:
         hint = {"from": self.process_id, "what": what, "names": sorted(names)}

@@ -8,22 +8,40 @@ import secrets
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from store.processes.file_locks import exclusive
 from watcher.errors import StartRefused
 from watcher.probe import ADDRESS
 
 SHORTEST_SECRET: Final = 32
+STARTING: Final = "the daemon has been starting since"
+"""The beginning of the sentence that says so, which is the only reason for which a process that starts is not ready."""
 _NEWEST_EVENT: Final = "newest_event"
 _PROCESS: Final = "process"
+_LIFE: Final = "life.json"
 _KEY_FILE: Final = "secret"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """Characters that a home may not have: jobs get files of it by PYTHONPATH, Spark's lists, and --py-files with wildcards."""
+
+
+Stage: TypeAlias = Literal["starting", "running", "stopped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """The last stage of the daemon that runs in a home, or ran there last. A killed one is not `stopped`.
+
+    `since` None: a version that kept no stages ran there.
+    """
+
+    stage: Stage
+    since: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +76,11 @@ class Home:
     def remember_process(self, process_id: str) -> None:
         """Store the id of the daemon that holds this home. Raises `StartRefused`."""
         _replace(self.folder / _PROCESS, process_id)
+
+    def remember_start(self) -> None:
+        """Store that everything has started, for commands that find no daemon later. A full disk keeps no daemon from working."""
+        with suppress(StartRefused):
+            _enter(self.folder, "running")
 
     def remember_address(self, url: str) -> None:
         """Store the address for this machine's commands and the health check. Raises `StartRefused`."""
@@ -104,6 +127,38 @@ def address(folder: Path) -> str | None:
         return None
 
 
+def life(folder: Path) -> Life | None:
+    """Return the last stage of this home's daemon. None: no daemon has run here."""
+    try:
+        stored = json.loads((folder / _LIFE).read_bytes())
+        return Life(stage=stored["stage"], since=datetime.fromisoformat(stored["since"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return Life(stage="stopped", since=None) if address(folder) is not None else None
+
+
+def _enter(folder: Path, stage: Stage) -> None:
+    _replace(folder / _LIFE, json.dumps({"stage": stage, "since": datetime.now(UTC).isoformat(timespec="seconds")}))
+
+
+@contextmanager
+def _lived(folder: Path) -> Iterator[None]:
+    """Store when a daemon begins to start and when it has stopped. One whose start is refused leaves what was there before."""
+    path = folder / _LIFE
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    _enter(folder, "starting")
+    try:
+        yield
+    finally:
+        with suppress(StartRefused, OSError):
+            latest = life(folder)
+            if latest is not None and latest.stage == "running":
+                _enter(folder, "stopped")
+            elif before is None:
+                path.unlink(missing_ok=True)
+            else:
+                _replace(path, before)
+
+
 def lock_path(folder: Path) -> Path:
     """Return the file whose flock shows that a daemon runs in this home."""
     return folder / "daemon.lock"
@@ -122,6 +177,7 @@ def open_home(folder: Path) -> Iterator[Home]:
             check_private(folder, f"chmod 700 {folder}")
             stack.enter_context(exclusive(lock_path(folder)))
             home_id = _made_once(folder / "home_id", lambda: str(uuid.uuid4()))
+            stack.enter_context(_lived(folder))
         if not _is_id(home_id):
             raise StartRefused(
                 f"{folder / 'home_id'} holds no id, so {folder} is no daemon's home; choose another folder"

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.errors import NotLeading
 from store.processes import leaders
+from triggers.shared.delays import sleep_for
 from watcher.host.health import Health
 from watcher.host.loops import insist, keep_going
 
@@ -57,7 +58,7 @@ class Leadership:
             await insist("leader.campaign_failed", self.campaign)
             task_status.started()
             while True:
-                await anyio.sleep(self._again_in.total_seconds())
+                await sleep_for(self._again_in.total_seconds())
                 self._again_in = self.heartbeat  # also when this campaign fails
                 async with keep_going("leader.campaign_failed"):
                     await self.campaign()

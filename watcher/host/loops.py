@@ -14,6 +14,7 @@ import structlog
 
 from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
 from store.keys import Wake
+from triggers.shared.delays import sleep_for
 
 LONGEST_PAUSE: Final = 2.0
 """The longest pause, in seconds, before a retry of what the database interrupted."""
@@ -93,6 +94,6 @@ async def insist(event: str, attempt: Callable[[], Awaitable[T]], *, seconds: fl
         except (CommitUnknown, DatabaseUnavailable) as error:
             if anyio.current_time() >= give_up_at:
                 raise
-            log.warning(event, error=str(error), attempts=attempts)
-        await anyio.sleep(min(0.2 * attempts, LONGEST_PAUSE))
+            log.warning(event, error=str(error), kind=type(error).__name__, attempts=attempts)
+        await sleep_for(min(0.2 * attempts, LONGEST_PAUSE))
     raise AssertionError

@@ -21,6 +21,10 @@ ALLOCATIONS: Final = 20_000
 ALLOCATIONS_OF_A_START: Final = 500_000
 """The net number of new objects between two runs while a daemon starts, and during other commands."""
 
+LEAST_FREE: Final = 64 * 1024
+"""The free bytes below which a disk counts as full: a job's traceback alone takes some of them."""
+_PAGE: Final = 4096
+
 
 def memory_mb(*, installed: int | None = None, root: Path = Path("/")) -> int:
     """Return the memory in MB: the machine's (`installed`, in bytes), or a lower limit of our control groups."""
@@ -55,6 +59,33 @@ def _limit(file: Path) -> Iterator[int]:
         return
     if content.isdigit():  # and not `max`
         yield int(content)
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return the bytes that this account may still write below a folder; None if the folder cannot be asked."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
+def write_fault(folder: Path) -> str:
+    """Return why nothing, or next to nothing, can be written below a folder, with its free bytes; '' if it can. Blocks."""
+    import tempfile  # noqa: PLC0415  see watcher.cli
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(_PAGE))
+    except OSError as error:
+        return f"{error.strerror}, {_in_words(free_bytes(folder))} are free"
+    free = free_bytes(folder)
+    return "" if free is None or free >= LEAST_FREE else f"the disk is full, {_in_words(free)} are free"
+
+
+def _in_words(free: int | None) -> str:
+    return "nobody knows how many bytes" if free is None else f"{free:,} bytes"
 
 
 def raise_descriptor_limit() -> int:

@@ -22,6 +22,7 @@ from store.processes.file_locks import exclusive_database
 from watcher.host import logs, machine
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import refusing_os_errors
+from watcher.host.logs.outages import RECOVERED
 from watcher.host.loops import insist, keep_going
 
 START_PATIENCE: Final = 30.0
@@ -54,6 +55,7 @@ async def open_database(
         idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
         connections = connections_to_database(settings, idle_in_transaction_timeout=idle_limit)
         database = await stack.enter_async_context(connections)
+        database.on_recovery = lambda: log.info(RECOVERED)
         await patiently(database.end_frozen_sessions)
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database, features))

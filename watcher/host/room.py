@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from config.models.settings import Settings
 from store.database import Database
@@ -38,7 +39,7 @@ def build_host(
     """Build the host of a process. `on_hangup` is called at SIGHUP. Nothing runs yet."""
     metrics = Metrics()
     watchdog = Watchdog(grace=settings.triggerer.grace, metrics=metrics, on_hangup=on_hangup)
-    health = Health(recent_block=lambda: watchdog.recent_block, waits_for="not everything has started yet; wait")
+    health = Health(recent_block=lambda: watchdog.recent_block, starts_since=datetime.now(UTC))
 
     def deliver(hint: Hint) -> None:
         hints.deliver(hint)

@@ -20,6 +20,7 @@ from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Chore, KeptEvents, Removed, Retention, Sweep
 from store.runs.tries import try_lookup
+from triggers.shared.delays import sleep_for
 from watcher.host.logs import paths
 from watcher.host.loops import keep_going
 from watcher.submit.local.folder import old_folders, remove_folders, try_folder
@@ -87,7 +88,7 @@ class Cleaner:
         while True:
             async with keep_going("cleanup.failed"):
                 await self.clean()
-            await anyio.sleep(every.total_seconds())
+            await sleep_for(every.total_seconds())
 
     async def count(self) -> Mapping[str, int]:
         """Return how much a clean-up would remove now. Changes nothing."""

@@ -22,6 +22,7 @@ from store.errors import StoreError
 from store.processes import audit
 from triggers.errors import SourceBusy, SourceChanged, SourceCopied, TriggerError
 from triggers.retries import backoff
+from triggers.shared.delays import sleep_for
 from watcher.host.containment import sentence
 from watcher.triggerer.status import WatcherStatus
 
@@ -126,7 +127,7 @@ class WatcherFailures:
         self.status.report.retry_at = monotonic() + pause.total_seconds()
         try:
             with anyio.CancelScope() as self._pause:
-                await anyio.sleep(pause.total_seconds())
+                await sleep_for(pause.total_seconds())
         finally:
             self.status.report.retry_at = self._pause = None
 
@@ -150,7 +151,7 @@ class WatcherFailures:
                 if paused:
                     await audit.record(connection, "watcher", "watcher.pause", name, detail)
         except StoreError as error:
-            log.warning("watcher.not_paused", error=str(error))
+            log.warning("watcher.not_paused", error=str(error), kind=type(error).__name__)
             self.status.record()
             return
         self.has_given_up = paused

@@ -55,7 +55,8 @@ class States:
                 async with self.database.statements() as connection:
                     await watchers.set_states(connection, self.owner, states)
             except Exception as refused:  # noqa: BLE001  states are for people; the watchers go on
-                log.warning("watcher.states_not_recorded", states=len(states), error=str(refused))
+                kind = type(refused).__name__
+                log.warning("watcher.states_not_recorded", states=len(states), error=str(refused), kind=kind)
                 self._pending = {**states, **self._pending}
                 return False
             return True

@@ -19,6 +19,7 @@ from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
 from store.processes.triggerers import CAPACITY, LivingTriggerer, ProcessInfo
+from triggers.shared.delays import sleep_for
 from watcher.host.health import Health
 from watcher.host.leader_election import AFTER_EXPIRY
 from watcher.host.loops import Wakeup, insist, keep_going
@@ -274,7 +275,7 @@ class Triggerer:
                         await watchers.set_state(connection, name, state, error=None, error_count=0)
                 del self._ending[name]
                 break
-            await anyio.sleep(self.heartbeat.total_seconds())
+            await sleep_for(self.heartbeat.total_seconds())
         log.info("watcher.released", watcher=name, state=state)
         self.wakeup.set(frozenset({name}))  # it may be ours again meanwhile
         self.on_release(frozenset({name}))

@@ -25,6 +25,7 @@ from store.database.schema import (
     asset_event,
     asset_interest,
     job,
+    queued_event,
     run,
     run_asset_event,
 )
@@ -124,10 +125,14 @@ async def between(connection: AsyncConnection, low: int, high: int) -> Mapping[i
 
 @dataclass(frozen=True, kw_only=True)
 class DeletedFiles:
-    """The jobs that are known, how many files were deleted by the uri of their events' asset, and the uris that aliases resolved to."""
+    """The jobs that are known, how many files were deleted by the uri of their events' asset, and the uris that aliases resolved to.
+
+    `queued` counts by job those of its queued events.
+    """
 
     jobs: AbstractSet[str]
     files: Mapping[str, int]
+    queued: Mapping[str, int]
     aliases: Mapping[str, AbstractSet[str]]
 
 
@@ -136,6 +141,11 @@ async def deleted(connection: AsyncConnection) -> DeletedFiles:
     e = asset_event.c
     files = select(asset.c.uri, func.count().label("files")).join_from(removed_file, asset_event, e.id == _f.event_id)
     files = files.join(asset, asset.c.id == e.asset_id).where(_f.place.is_(None), ~_f.in_hand).group_by(asset.c.uri)
+    q = queued_event.c
+    queued = select(q.dag_id, func.count().label("files")).join_from(
+        queued_event, removed_file, _f.event_id == q.event_id
+    )
+    queued = queued.where(_f.place.is_(None), ~_f.in_hand).group_by(q.dag_id)
     resolved = select(asset_alias.c.name, asset.c.uri).join_from(asset_alias_asset, asset_alias).join(asset)
     uris: defaultdict[str, set[str]] = defaultdict(set)
     for row in await connection.execute(resolved):
@@ -143,6 +153,7 @@ async def deleted(connection: AsyncConnection) -> DeletedFiles:
     return DeletedFiles(
         jobs={*(await connection.execute(select(job.c.dag_id))).scalars()},
         files={row.uri: row.files for row in await connection.execute(files)},
+        queued={row.dag_id: row.files for row in await connection.execute(queued)},
         aliases=uris,
     )
 

@@ -6,7 +6,7 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.catalog_sync import NOTHING_APPLIED, AppliedCatalog, AppliedFeature
-from store.features.partitions.tables import partition_group
+from store.features.partitions.tables import partition_event, partition_group
 
 
 async def forget_groups(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
@@ -19,5 +19,6 @@ async def forget_groups(connection: AsyncConnection, applied: AppliedCatalog) ->
         and applied.jobs_before[dag_id].batch.by != definition.batch.by
     ]
     if changed:
-        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
+        for each in (partition_group, partition_event):
+            await connection.execute(delete(each).where(each.c.dag_id.in_(changed)))
     return NOTHING_APPLIED

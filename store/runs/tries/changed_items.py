@@ -37,7 +37,7 @@ class ChangedItem:
     number: int
     fate: Fate
     place: Mapping[str, Any] | None = None
-    """Of a moved file: the members of its description that differ at its new place, and `moved_from`."""
+    """The members of a moved file's description that differ at its new place, and `moved_from`. None: it was not moved."""
     is_in_hand: bool = False
     """It is being removed, and may be at either place: a try starts once that is over."""
 

@@ -33,6 +33,7 @@ async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
         "try_number": 1,
         "task_instance_id": one.task_instance_id,
         "triggering_asset_events": {},
+        "left_out": {},
         "inlets": [{"name": "landing", "uri": "s3://bucket/landing"}],
         "outlets": [{"name": "orders", "uri": "s3://bucket/orders"}],
         "options": {"target": "/data/orders"},
@@ -44,6 +45,7 @@ async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
         "data_interval_end": None,
         "partition_key": None,
         "partition_complete": None,
+        "redelivered": False,
         "late": False,
         "clear_on_success": False,
     }

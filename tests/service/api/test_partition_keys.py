@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pytest
 from sqlalchemy import update
 
 from store.catalog import catalog_sync
@@ -13,6 +14,7 @@ from store.database import schema
 from store.database.schema import queued_event
 from store.keys import Batching
 from store.partition_keys import Completeness
+from tests.databases import on_both
 from tests.schedulers import make_scheduler
 from tests.service.api.application import CONFIGURED, Api, Try
 from tests.service.scheduler.settings import HOME
@@ -20,6 +22,7 @@ from watcher.host.leader_election import Leadership
 
 RUNS: Final = "/api/v2/dags/load_orders/dagRuns"
 EVENTS: Final = "/api/v2/assets/events"
+AN_HOUR: Final = timedelta(hours=1)
 
 
 async def posted(api: Api, path: str, **body: Any) -> Any:
@@ -127,6 +130,10 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     shown = [(each["partition_key"], each["events"], each["lacks"]) for each in listed["partitions"]]
     assert shown == [("2026", 2, "`customers`"), ("2027", 1, "`landing`"), (None, 1, "`customers`")]
     assert listed["reason"] == "3 partitions wait for the rest of their conditions"
+    second = await api.get("/api/v2/dags/load_orders/queue", limit=1, offset=1)
+    assert second == {**listed, "partitions": listed["partitions"][1:2]}
+    beyond = await api.get("/api/v2/dags/load_orders/queue", offset=3)
+    assert (beyond["partitions"], beyond["total_entries"], beyond["reason"]) == ([], 3, listed["reason"])
     [problem] = [each for each in (await api.get("/api/v2/problems")) if each["kind"] == "waiting_too_long"]
     assert "`customers` has not come since" in problem["message"]
     assert "for the partition 2026 and 2 more" in problem["message"]
@@ -137,6 +144,7 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     await told(api, "customers", "2026|eu")
     assert [key for _, key in await scheduled(api)] == ["2026"], "runs of one key do not overlap"
     left = await api.get("/api/v2/dags/load_orders/queue")
+    assert (left["partition_counts"], left["total_entries"]) == ({"lacking": 2, "busy": 1, "due": 0}, 3)
     assert [(each["partition_key"], each["lacks"]) for each in left["partitions"]] == [
         ("2027", "`landing`"),
         (None, "`customers`"),
@@ -207,6 +215,46 @@ async def test_an_incomplete_partition_is_run_once_when_its_deadline_is_over(api
     [_, (late_run, _)] = await scheduled(api)
     claim = await finished(api, late_run)
     assert (claim["partition_complete"], claim["late"]) == (True, True)
+
+
+@on_both
+@pytest.mark.parametrize("by", ["a person", "max_wait"])
+async def test_a_run_of_what_a_changed_schedule_left_is_the_run_of_its_partition(api: Api, by: str) -> None:
+    (load, report) = CONFIGURED.jobs
+    keyed = [replace(each, partition_parts='["day", "region"]') for each in CONFIGURED.assets]
+    batch = Batching(
+        mode="per_partition", by=("day",), complete=Completeness(part="region", values=("eu", "us")), max_wait=AN_HOUR
+    )
+
+    async def waits_for(schedule: str) -> None:
+        definition = replace(load.definition, schedule=schedule, batch=batch)
+        async with api.database.transaction() as connection:
+            new = replace(CONFIGURED, assets=keyed, jobs=[replace(load, definition=definition), report])
+            await catalog_sync.apply(connection, new, api.database.dialect)
+
+    await waits_for("landing")
+    for region in ("us", "asia"):
+        await told(api, "landing", f"2026|{region}")
+    await waits_for("customers")
+    await told(api, "customers", "2027|us")
+    assert await scheduled(api) == []
+    if by == "a person":
+        await posted(api, "/api/v2/dags/load_orders/queue", action="run", expected_count=2)
+    else:
+        async with api.database.transaction() as connection:
+            long_ago = datetime.now(UTC) - 2 * AN_HOUR
+            await connection.execute(update(queued_event).values(created_at=long_ago))
+    runs = await scheduled(api)
+    assert [key for _, key in runs] == ["2026", "2026"]
+    claims = [await finished(api, run_id) for run_id, _ in runs]
+    assert [(claim["partition_complete"], claim["late"]) for claim in claims] == [(False, False)] * 2
+
+    await told(api, "customers", "2026|us")
+    [*_, (late_run, key)] = await scheduled(api)
+    claim = await finished(api, late_run)
+    assert (key, claim["partition_complete"], claim["late"]) == ("2026", True, True)
+    await told(api, "landing", "2027|us")
+    assert len(await scheduled(api)) == 3, "the other partition waits for its second region, as before"
 
 
 async def test_a_person_runs_an_incomplete_partition_as_it_is(api: Api) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -338,6 +338,17 @@ async def test_the_probes_report_liveness_and_readiness(api: Api) -> None:
     async with serving(adapted(api.context, configuration_hash="another")) as client:
         unready = await client.get("/readyz")
         assert (unready.status_code, "configuration" in unready.json()["reasons"][0]) == (503, True)
+
+
+async def test_a_process_that_starts_says_that_and_nothing_else(api: Api) -> None:
+    (begun, health) = (datetime(2026, 11, 28, 21, 5, 7, tzinfo=UTC), Health(restored="the database is older"))
+    health.starts_since, health.concerns["airflow"] = begun, "Airflow does not answer"
+    sentence = "the daemon has been starting since 2026-11-28 21:05:07 UTC; wait until everything has started"
+    async with serving(adapted(api.context, health=health)) as client:
+        unready = await client.get("/readyz")
+        assert (unready.status_code, unready.json()["reasons"], unready.json()["warnings"]) == (503, [sentence], [])
+        problems = (await client.get("/api/v2/problems")).json()
+    assert [(each["kind"], each["message"]) for each in problems] == [("not_ready", sentence)]
 
 
 async def test_a_commit_that_the_database_does_not_answer_prevents_readiness_until_one_succeeds(api: Api) -> None:

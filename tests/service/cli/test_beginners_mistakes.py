@@ -107,7 +107,7 @@ COMMANDS = {
     "a watcher misspelt": ("pause inbx_files", 4, "no watcher 'inbx_files'; `watcher watchers list` shows"),
     "a job misspelt": ("runs list lod", 4, "no job 'lod'; `watcher jobs list` shows"),
     "an asset misspelt": ("assets events inbx", 4, "no asset 'inbx'; `watcher assets list` shows"),
-    "no daemon": ("status", 1, "no daemon runs here; start `watcher run`"),
+    "no daemon": ("status", 1, "no daemon has run here yet; start `watcher run`"),
     "a question before the first start": ("explain monday/a.csv", 4, "was never started; start `watcher run`"),
     "a poll by hand": ("poll inbox_files", 2, "a watcher polls by itself; add --dry-run"),
     "a rewind to nowhere": ("rewind inbox_files", 2, "give --to, or --undo"),

@@ -24,10 +24,10 @@ from typer.testing import CliRunner, Result
 from config.reading.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
+from store.database.asset_events import NewEvent
 from store.database.paging import PageRequest
 from store.database.schema import asset_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
@@ -205,6 +205,8 @@ def test_jobs_are_listed_shown_paused_and_asked_what_they_wait_for(watcher: Watc
     assert "paused" in watcher("jobs", "show", "load_orders").stdout
     assert watcher("jobs", "resume", "load_orders").stdout == "load_orders goes on\n"
     assert "nothing is queued" in watcher("jobs", "queue", "load_orders").stdout
+    paged = answer(watcher("jobs", "queue", "load_orders", "--limit", "1", "--offset", "1", "--json"))
+    assert (paged["partitions"], paged["total_entries"]) == ([], 0)
     assert "waits for everything" in watcher("jobs", "queue", "load_orders", "--run", exits=5).stderr
     assert "exclude each other" in watcher("jobs", "queue", "load_orders", "--run", "--drop", exits=2).stderr
     assert "no job" in watcher("jobs", "queue", "nobody", exits=4).stderr
@@ -231,9 +233,9 @@ def test_a_watcher_is_paused_and_resumed(watcher: Watcher) -> None:
 def test_status_says_that_no_daemon_runs(watcher: Watcher) -> None:
     status = answer(watcher("status", "--json", exits=1))
 
-    assert (status["daemon"], status["metadatabase"]["status"]) == ("none runs here", "healthy")
+    assert (status["daemon"], status["metadatabase"]["status"]) == ("never", "healthy")
     assert status["watchers"] == {"stopped": 1}
-    assert status["problems"][0] == "no daemon runs here; start `watcher run`"
+    assert (status["problems"], status["warnings"]) == (["no daemon has run here yet; start `watcher run`"], [])
 
 
 def test_logs_are_printed_around_a_write(watcher: Watcher, configuration: Path) -> None:
@@ -493,7 +495,7 @@ def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configurat
     """Nobody listens at the configured address, so the attempted address alone shows that the daemon was found."""
     with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
         assert "127.0.0.1:1" in watcher("status", exits=1).stderr
-    assert "none runs here" in watcher("status", exits=1).stdout
+    assert "never" in watcher("status", exits=1).stdout
 
 
 @pytest.mark.slow

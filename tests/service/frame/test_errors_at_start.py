@@ -28,6 +28,7 @@ from watcher.host.health import Health
 from watcher.host.home import Home
 from watcher.host.loops import insist
 from watcher.operations.backup_watch import BackupWatch
+from watcher.operations.event_looks import EventLooks
 
 pytestmark = pytest.mark.service
 
@@ -205,7 +206,8 @@ async def test_the_first_check_for_a_restored_backup_survives_a_broken_connectio
     async with database.reading() as connection:
         pid = await connection.scalar(text("SELECT pg_backend_pid()"))
     postgres_server.execute(f"SELECT pg_terminate_backend({pid})")
-    watch = BackupWatch(database=database, home=Home(folder=tmp_path, id=""), health=Health())
+    looks = EventLooks(file=tmp_path / "looks")
+    watch = BackupWatch(database=database, home=Home(folder=tmp_path, id=""), health=Health(), looks=looks)
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch.run)
         tasks.cancel_scope.cancel()

@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from tests import loopback
+from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.forks import Forked
-from tests.torture.daemons import until
+from tests.torture.daemons import Daemons, until
 from watcher.shared.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -326,3 +327,36 @@ def test_a_written_file_and_a_swapped_link_are_noticed(tmp_path: Path) -> None:
         daemon.write()
         until(lambda: "third_files" in daemon.watchers())
         assert [actor for actor, _ in daemon.audit()] == ["file", "file"]
+
+
+@on_both
+def test_the_answer_of_a_reload_has_the_counts_of_the_reload_that_the_daemon_made_by_itself(
+    database_url: str, tmp_path: Path
+) -> None:
+    (inbox := tmp_path / "inbox").mkdir()
+    files = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s", "start": "all"}
+    assets = {"inbox": {"uri": f"file://{inbox}", "watchers": {"files": files}}, "other": {"uri": "x://other"}}
+    waiting = {"schedule": "inbox", "paused": True, "spark": {"application": "job.py"}}
+    before = {"assets": assets, "jobs": {"stays": waiting, "goes": waiting}}
+    after = {
+        "assets": assets,
+        "jobs": {"stays": {**waiting, "schedule": "other"}, "late": {**waiting, "catchup": True}, "never": waiting},
+    }
+    with Daemons(tmp_path, before, database_url) as daemons:
+        daemons.start()
+        (inbox / "one").write_text("x")
+        until(lambda: daemons.is_ready() and daemons.get("/api/v2/assets/events")["total_entries"] == 1)
+        changed = json.loads(daemons.configuration.read_text()) | after
+        (new := tmp_path / "new.yaml").write_text(json.dumps(changed))
+        new.replace(daemons.configuration)
+        until(lambda: daemons.records("configuration.reloaded"))
+        answers = [loopback.post(f"{daemons.address}/api/v2/reload", timeout=60).json() for _ in range(2)]
+        assert daemons.records("configuration.reloaded")[0]["actor"] == "file"
+        daemons.stop()
+        daemons.start()  # with the configuration that is applied already
+        until(daemons.is_ready)
+        answers.append(loopback.post(f"{daemons.address}/api/v2/reload", timeout=60).json())
+    words = ("result", "dropped", "kept", "caught_up", "left_out")
+    assert [{word: answer[word] for word in words} for answer in answers] == 3 * [
+        {"result": "unchanged", "dropped": 1, "kept": {"stays": 1}, "caught_up": {"late": 1}, "left_out": {"never": 1}}
+    ]

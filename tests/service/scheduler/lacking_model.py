@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 from tests.service.scheduler.schedule_model import (
@@ -36,13 +37,29 @@ def partitions(model: ScheduleModel, dag_id: str) -> dict[str | None, Shown]:
 
 
 def _lack(model: ScheduleModel, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> str:
-    if now.schedule is None or (now.complete is not None and key in job.closed):
+    if now.schedule is None:
+        return ""
+    if now.complete is not None and now.complete.again:
+        return "" if model.delivery(job, now, key, events) else _lack_of_delivery(model, job, now, key, events)
+    if now.complete is not None and key in job.closed:
         return ""
     complete = now.complete or ModelComplete()
     if not model.is_complete(now.schedule, complete, job, events):
         return _condition(model, now.schedule, complete, job, events)
     awaited = [each for each in events if model.is_waited_for(job.queue[each], now.schedule)]
     return "" if now.complete is None else _content(model, complete, awaited)
+
+
+def _lack_of_delivery(model: ScheduleModel, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> str:
+    complete, condition, is_again = now.complete, now.schedule, key in job.closed
+    assert complete is not None
+    word, earlier = ("redelivery incomplete: ", model.earlier_files(job, key)) if is_again else ("", set[str]())
+    if is_again:
+        condition = model.of_what_comes(condition, job, events) or condition
+    if not model.is_complete(condition, complete, job, events):
+        return word + _condition(model, condition, complete, job, events)
+    awaited = [each for each in events if model.is_waited_for(job.queue[each], now.schedule)]
+    return word + (f"values of {complete.part}" if complete.part else _content(model, complete, awaited, earlier))
 
 
 def _condition(model: ScheduleModel, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> str:
@@ -68,7 +85,7 @@ def _condition(model: ScheduleModel, condition: Any, complete: ModelComplete, jo
     return f"`{name}`{asked} with {complete.part} {number}{', '.join(others)}"
 
 
-def _content(model: ScheduleModel, complete: ModelComplete, awaited: list[int]) -> str:
+def _content(model: ScheduleModel, complete: ModelComplete, awaited: list[int], earlier: Collection[str] = ()) -> str:
     """Return what the events of a partition lack of what it needs beside its condition."""
     of_events = [model.events[each] for each in awaited]
     if complete.marked:
@@ -77,7 +94,7 @@ def _content(model: ScheduleModel, complete: ModelComplete, awaited: list[int]) 
         manifests = {event.file: event.names for event in of_events if event.says == NAMES}
         if not manifests:
             return "a file that matches `*.manifest`"
-        came = {event.file for event in of_events}
+        came = {event.file for event in of_events} | {*earlier}
         unread = "the names in `{}.manifest`, which its watcher did not read (write it again)"
         sentences = []
         for manifest, named in manifests.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeAlias
 
@@ -72,7 +72,8 @@ MANIFESTS = ("m0", "m1")
 class ModelComplete:
     """A partition is complete with so many (`needed`) of the values of a part, with so many `items`, or with an event that `MARKS`.
 
-    With `named`, it is with an event that `NAMES` files, and all files that these events name.
+    With `named`, it is with an event that `NAMES` files, and all files that these events name. With `again` what comes after that is
+    its next delivery.
     """
 
     part: str = ""
@@ -81,8 +82,12 @@ class ModelComplete:
     items: int | None = None
     marked: bool = False
     named: bool = False
+    again: bool = False
 
 
+Flags: TypeAlias = tuple[bool | None, bool, bool]
+"""Whether a run's partition was complete, whether its events were late, and whether they were of a later delivery."""
+NO_FLAGS: Flags = (None, False, False)
 COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
     *[(by, None) for by in (None, None, ("day",), ("region",))],
     (("day",), ModelComplete(part="region", values=("x", "y"), needed=2)),
@@ -170,8 +175,10 @@ class JobState:
     """The events of each run, in the order of the runs."""
     keys: list[str | None] = field(default_factory=list)
     """The partition key of each run."""
-    flags: list[tuple[bool | None, bool]] = field(default_factory=list)
-    """Whether each run's partition was complete, and whether its events were late."""
+    flags: list[Flags] = field(default_factory=list)
+    """What each run says of its partition."""
+    had: dict[str | None, set[int]] = field(default_factory=dict)
+    """The events of the runs of each partition that may be delivered again with a manifest."""
     closed: set[str | None] = field(default_factory=set)
     """The keys of the partitions that have had a run."""
     last_by: tuple[str, ...] | None = None
@@ -284,6 +291,7 @@ class ScheduleModel:
             if job.now is not None:
                 if job.now.per_partition and job.now.by != job.last_by:
                     job.closed.clear()
+                    job.had.clear()
                 job.last_by = job.now.by
             if job.now is None:
                 dropped += len(job.queue)
@@ -307,9 +315,27 @@ class ScheduleModel:
         job, events = self.jobs[dag_id], self.left(dag_id)
         assert job.now is not None
         now = job.now
-        for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
-            keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
-            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+        if now.per_partition:
+            for some in pieces(events, self.alone_at_once):
+                self._make_alone(job, now, some)
+            return
+        for run in pieces(events, 1 if now.each else now.max_events):
+            self._make_with_common_key(job, run)
+
+    def _make_alone(self, job: JobState, now: ModelJob, events: Collection[int]) -> None:
+        """Make a run of each of these events, at once. They are late only if their partitions have had runs before."""
+        groups = {event: self.group_of(event, now.by) for event in events}
+        flags = {key: self._flags_as_it_is(job, now, key) for key in groups.values()}
+        for event, key in groups.items():
+            self._make(job, (event,), key, flags[key])
+        job.closed.update(groups.values())
+
+    def _flags_as_it_is(self, job: JobState, now: ModelJob, key: str | None) -> Flags:
+        """Return what the run says that takes events of a partition whatever it lacks."""
+        is_closed = key in job.closed
+        if now.complete is None:
+            return NO_FLAGS
+        return (False, False, is_closed) if now.complete.again else (is_closed, is_closed, False)
 
     def force(self, dag_id: str) -> str | None:
         """Run the partition with the oldest queued event as it is; return its key."""
@@ -317,8 +343,7 @@ class ScheduleModel:
         assert job.now is not None
         now, key = job.now, self.group_of(min(job.queue), job.now.by)
         events = tuple(event for event in sorted(job.queue) if self.group_of(event, now.by) == key)
-        is_closed = key in job.closed
-        self._make(job, events, key, (None, False) if now.complete is None else (is_closed, is_closed))
+        self._make(job, events, key, self._flags_as_it_is(job, now, key))
         job.closed.add(key)
         return key
 
@@ -438,14 +463,14 @@ class ScheduleModel:
         keys = {self.events[event].key for event in run}
         self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
-    def _make(
-        self, job: JobState, run: tuple[int, ...], key: str | None, flags: tuple[bool | None, bool] = (None, False)
-    ) -> None:
+    def _make(self, job: JobState, run: tuple[int, ...], key: str | None, flags: Flags = NO_FLAGS) -> None:
         for event in run:
             del job.queue[event]
         job.runs.append(run)
         job.keys.append(key)
         job.flags.append(flags)
+        if job.now is not None and job.now.complete is not None and job.now.complete.again and job.now.complete.named:
+            job.had.setdefault(key, set()).update(run)
         job.states.append("queued")
 
     def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
@@ -470,43 +495,88 @@ class ScheduleModel:
                 continue
             runs, flags = self._runs_of(job, now, key, events)
             if not runs and self._is_out_of_patience(job, now, key, events):
-                runs, flags = [tuple(events)], (None if now.complete is None else False, False)
+                runs, flags = [tuple(events)], self._flags_as_it_is(job, now, key)
             for run in runs:
                 self._make(job, run, key, flags)
             if runs:
                 job.closed.add(key)
                 continue
             stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
-            for event in [each for each in stranded if job.waited(each)][: self.alone_at_once]:
-                self._make(job, (event,), key)
+            self._make_alone(job, now, [each for each in stranded if job.waited(each)][: self.alone_at_once])
 
     def _is_out_of_patience(self, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> bool:
         """Whether an incomplete partition is run as it is."""
         awaited = [job.waited(each) for each in events if self.is_waited_for(job.queue[each], now.schedule)]
-        is_open = now.complete is None or key not in job.closed
+        is_open = now.complete is None or now.complete.again or key not in job.closed
         return now.run_after and is_open and max(awaited, default=0) >= PATIENCE
 
     def _runs_of(
         self, job: JobState, now: ModelJob, key: str | None, events: list[int]
-    ) -> tuple[list[tuple[int, ...]], tuple[bool | None, bool]]:
+    ) -> tuple[list[tuple[int, ...]], Flags]:
         """Return the runs of a group that is due, and what they say of it."""
         awaited = [each for each in events if self.is_waited_for(job.queue[each], now.schedule)]
         if now.complete is None:
             met = self.is_met(now.schedule, [job.queue[each] for each in events])
-            return (pieces(events, now.max_events) if met else []), (None, False)
+            return (pieces(events, now.max_events) if met else []), NO_FLAGS
+        if now.complete.again:
+            delivery = self.delivery(job, now, key, events)
+            return ([] if delivery is None else [delivery]), (True, False, key in job.closed)
         if key in job.closed:
-            return (pieces(events, now.max_events) if awaited else []), (True, True)
+            return (pieces(events, now.max_events) if awaited else []), (True, True, False)
         is_whole = self.is_complete(now.schedule, now.complete, job, events)
-        return ([tuple(events)] if is_whole and self.have_come(now.complete, awaited) else []), (True, False)
+        return ([tuple(events)] if is_whole and self.have_come(now.complete, awaited) else []), (True, False, False)
 
-    def have_come(self, complete: ModelComplete, awaited: list[int]) -> bool:
-        """Whether these events bring what a partition needs beside its condition."""
+    def delivery(self, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> tuple[int, ...] | None:
+        """Return the events up to the one that completes a delivery of a partition; None if none does."""
+        assert now.complete is not None
+        earlier = self.earlier_files(job, key) if key in job.closed else set()
+        for size in range(1, len(events) + 1):
+            some = events[:size]
+            awaited = [each for each in some if self.is_waited_for(job.queue[each], now.schedule)]
+            if key in job.closed:
+                condition = self.of_what_comes(now.schedule, job, some)
+                is_whole = condition is not None and self.is_complete(condition, now.complete, job, some)
+                is_whole = is_whole and self.brings_values(now.schedule, now.complete, job, some)
+            else:
+                is_whole = self.is_complete(now.schedule, now.complete, job, some)
+            if is_whole and self.have_come(now.complete, awaited, earlier):
+                return tuple(some)
+        return None
+
+    def earlier_files(self, job: JobState, key: str | None) -> set[str]:
+        """Return the files that earlier runs of a partition had, if no newer version of them was dropped."""
+        newest: dict[str, bool] = {}
+        had = job.had.get(key, set())
+        for event in sorted(had | job.dropped):
+            if (file := self.events[event].file) is not None:
+                newest[file] = event not in job.dropped
+        return {file for file, is_there in newest.items() if is_there}
+
+    def of_what_comes(self, condition: Any, job: JobState, events: list[int]) -> Any:
+        """Return the parts of a condition of which some event has come; None if there is none."""
+        match condition:
+            case {"all": parts} | {"any": parts}:
+                some = [each for part in parts if (each := self.of_what_comes(part, job, events)) is not None]
+                word = "all" if "all" in condition else "any"
+                return {word: some} if some else None
+        return condition if self.is_met(condition, [job.queue[each] for each in events]) else None
+
+    def brings_values(self, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
+        """Whether an asset that has the part has come with its values, if values are needed."""
+        return not complete.part or any(
+            complete.part in PARTS.get(asset, ()) and self._has_come(asset, where, complete, job, events)
+            for kind, name, where in names(condition)
+            for asset in ({name} if kind == "asset" else self.resolved)
+        )
+
+    def have_come(self, complete: ModelComplete, awaited: list[int], earlier: Collection[str] = ()) -> bool:
+        """Whether these events bring what a partition needs beside its condition. `earlier` files have come before."""
         of_events = [self.events[each] for each in awaited]
         if complete.marked:
             return any(event.says == MARKS for event in of_events)
         if complete.named:
             newest = {event.file: event.names for event in of_events if event.says == NAMES}
-            came = {event.file for event in of_events}
+            came = {event.file for event in of_events} | {*earlier}
             return bool(newest) and all(names is not None and {*names} <= came for names in newest.values())
         items = {(self.events[each].asset, self.events[each].file or each) for each in awaited}
         return len(items) >= (complete.items or 0)
@@ -569,7 +639,7 @@ def random_job(random: Random) -> ModelJob:
         max_active_runs=random.choice((1, 2)),
         per_partition=per_partition,
         by=by if per_partition else None,
-        complete=complete if per_partition else None,
+        complete=replace(complete, again=random.random() < 0.4) if per_partition and complete is not None else None,
         run_after=random.random() < 0.3,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,11 +22,11 @@ from store import partition_keys
 from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, Declared, DeclaredJob
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.lifecycle import delete_whole
-from store.database.paging import all_of
+from store.database.paging import PageRequest, all_of
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
 from store.detection import events, filters
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.catchup.tables import catchup
 from store.features.partitions import groups as partition_groups
@@ -72,14 +73,15 @@ from tests.service.scheduler.settings import (
 )
 from watcher.configuration.declarations import planners
 from watcher.features.catchup import step as catching_up
-from watcher.features.partitions import completeness, item_counts
+from watcher.features.partitions import completeness, deliveries, item_counts
 from watcher.features.partitions import groups as partitions
 from watcher.features.partitions import memory as partition_memory
 from watcher.features.partitions import planner as partition_planner
 from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
-from watcher.features.partitions.groups import DueGroup
+from watcher.features.partitions.groups import DueGroup, PartitionGroup
 from watcher.features.partitions.memory import JudgedPartitions
 from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs
 
@@ -118,14 +120,15 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
 
 def stored_complete(complete: ModelComplete) -> dict[str, Any]:
     """Return what the database keeps of it."""
+    again = {"again": complete.again}
     if complete.items is not None:
-        return {"items": complete.items}
+        return {"items": complete.items, **again}
     if complete.marked:
-        return {"marker": "**/_SUCCESS"}
+        return {"marker": "**/_SUCCESS", **again}
     if complete.named:
-        return {"manifest": "*.manifest"}
+        return {"manifest": "*.manifest", **again}
     at_least = None if complete.needed == len(complete.values) else complete.needed
-    return {"part": complete.part, "values": complete.values, "at_least": at_least}
+    return {"part": complete.part, "values": complete.values, "at_least": at_least, **again}
 
 
 def extra_of(event: ModelEvent, number: int) -> str:
@@ -145,7 +148,7 @@ def extra_of(event: ModelEvent, number: int) -> str:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model, processes = ScheduleModel(plans.MOST_RUNS), Processes(database=database)
+    model, processes, reader = ScheduleModel(plans.MOST_RUNS), Processes(database=database), planners()
     ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
     await processes.start()
     with processes.clocks(), processes.compared():
@@ -154,7 +157,7 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
             await _agrees(database, model)
             assert not processes.differences
             if kind in ("check", "reload", "replay"):
-                await _shows(database, model)
+                await _shows(database, model, reader)
 
 
 async def _play(
@@ -323,9 +326,10 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, event, key, said in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
-            flags = json.loads(said or "{}")
-            shown[dag_id][run_id] = (key, flags.get("partition_complete"), flags.get("late", False))
+        for dag_id, run_id, event, key, stored in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            flags = json.loads(stored or "{}")
+            said = (flags.get("partition_complete"), flags.get("late", False), flags.get("redelivered", False))
+            shown[dag_id][run_id] = (key, *said)
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
@@ -340,22 +344,25 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
         )
 
 
-async def _shows(database: Database, model: ScheduleModel) -> None:
-    """Compare what people read of each job that waits with what lacks."""
+async def _shows(database: Database, model: ScheduleModel, reader: Planners) -> None:
+    """Compare what people read of each job that waits, from a process that remembers what it read, with what lacks."""
     async with database.reading() as connection:
         rows = await all_of(connection, CONFIGURED, JobRow)
-        shown = await waiting_jobs(connection, rows, PLANNERS)
+        shown = await waiting_jobs(connection, rows, reader, PageRequest(limit=1_000))
     for each in shown:
         dag_id = each.job.dag_id
         found = {
             partition.partition_key: (
                 partition.events,
-                partition.lacks.replace("s3://lake/in/", ""),
+                partition.waits_for.replace("s3://lake/in/", ""),
                 partition.has_run,
             )
-            for partition in each.partitions
+            for partition in each.partitions.shown
         }
         assert found == lacking_model.partitions(model, dag_id), dag_id
+        states = Counter("lacking" if lacks else "busy" if busy else "due" for _, lacks, busy in found.values())
+        counts = {"lacking": each.partitions.lacking, "busy": each.partitions.busy, "due": each.partitions.due}
+        assert {name: number for name, number in counts.items() if number} == states
         if not found:
             assert each.reason == lacking_model.reason(model, dag_id), dag_id
 
@@ -613,7 +620,7 @@ def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
 
 def taking_a_manifest_for_its_files(patch: pytest.MonkeyPatch) -> None:
     """Plant: a manifest completes a partition, whatever has come of what it names."""
-    patch.setattr(NamedFiles, "_missing", lambda *_: "")
+    patch.setattr(NamedFiles, "count", property(lambda items: int(bool(items.manifests))))
 
 
 def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None:
@@ -621,9 +628,10 @@ def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None
     add = NamedFiles.add
 
     def add_first(self: NamedFiles, *event: Any) -> None:
-        before = dict(self.manifests)
+        manifests, absent = dict(self.manifests), dict(self.absent)
         add(self, *event)
-        self.manifests |= before
+        self.manifests |= manifests
+        self.absent |= absent
 
     patch.setattr(NamedFiles, "add", add_first)
 
@@ -648,12 +656,31 @@ def deciding_before_the_row_is_visible(patch: pytest.MonkeyPatch) -> None:
 
 def recording_complete_partitions_only(patch: pytest.MonkeyPatch) -> None:
     """Plant: once a running job gets `complete`, the partitions of which it has had runs need to be complete."""
-    runs_of = partition_planner._runs_of
+    recorded_if(patch, lambda due: bool(due.said))
 
-    def unrecorded(due: DueGroup, *more: Any) -> Any:
-        return replace(runs_of(due, *more), is_recorded=due.partition_complete is not None)
 
-    patch.setattr(partition_planner, "_runs_of", unrecorded)
+def forgetting_runs_of_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run of an event that the schedule does not wait for is no run of its partition."""
+    recorded_if(patch, lambda due: due.came_before is None)
+
+
+def recorded_if(patch: pytest.MonkeyPatch, is_recorded: Callable[[DueGroup], bool]) -> None:
+    """Let groups count as such that have had runs only if these are so."""
+    take, keep = partition_planner._take, partition_groups.keep
+    unrecorded: set[str | None] = set()
+
+    async def note(connection: AsyncConnection, dag_id: str, due: Sequence[DueGroup], *more: Any) -> Any:
+        unrecorded.clear()
+        unrecorded.update(each.group.key for each in due if not is_recorded(each))
+        return await take(connection, dag_id, due, *more)
+
+    async def keep_some(
+        connection: AsyncConnection, dag_id: str, groups: Mapping[str | None, GroupRest | None]
+    ) -> None:
+        await keep(connection, dag_id, {key: rest for key, rest in groups.items() if key not in unrecorded})
+
+    patch.setattr(partition_planner, "_take", note)
+    patch.setattr(partition_groups, "keep", keep_some)
 
 
 def running_without_a_schedule(patch: pytest.MonkeyPatch) -> None:
@@ -675,7 +702,42 @@ def remembering_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JudgedPartitions, "at", at)
 
 
+def not_reading_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition of which events were taken is forgotten, whatever is left of it."""
+
+    async def nothing(*_: Any, **__: Any) -> Mapping[QueuedIdentity, QueuedSpan]:
+        return {}
+
+    patch.setattr(partition_groups, "queued_spans_of", nothing)
+
+
+def taking_what_came_after(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run of a complete delivery takes what has come since, too."""
+    runs_of = partitions._completed
+
+    def completed(group: PartitionGroup, *more: Any) -> DueGroup | None:
+        due = runs_of(group, *more)
+        return None if due is None else replace(due, to=group.last_event)
+
+    patch.setattr(partitions, "_completed", completed)
+
+
+def waiting_for_every_asset_again(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a later delivery needs an asset of which nothing has come again."""
+    patch.setattr(deliveries, "of_what_comes", lambda condition, *_: condition)
+
+
+def taking_a_later_delivery_for_the_first(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run does not say that it is of a later delivery."""
+    patch.setattr(partitions, "REDELIVERED", partitions.WHOLE)
+
+
 PARTITION_PLANTS = (
+    taking_what_came_after,
+    waiting_for_every_asset_again,
+    taking_a_later_delivery_for_the_first,
+    not_reading_what_is_left,
+    forgetting_runs_of_what_is_left,
     deciding_before_the_row_is_visible,
     recording_complete_partitions_only,
     running_without_a_schedule,
@@ -735,10 +797,20 @@ def history_of_manifests(number: int) -> list[Action]:
 def _waiting_for_manifests(job: ModelJob, random: Random) -> ModelJob:
     schedule = random.choice(("a", {"any": ["a", "b"]}, {"all": ["a", "b"]}))
     by = random.choice((None, ("day",), ("day",)))
-    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True))
+    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True, again=random.random() < 0.5))
+
+
+def forgetting_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest waits for files of an earlier delivery that it names again."""
+
+    async def nothing(*_: Any) -> frozenset[str]:
+        return frozenset()
+
+    patch.setattr(item_counts, "_earlier_files", nothing)
 
 
 MANIFEST_PLANTS = (
+    forgetting_what_came_before,
     taking_a_manifest_for_its_files,
     believing_the_first_version_of_a_manifest,
     looking_for_one_manifest,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import Connection, event, update
 from structlog.testing import capture_logs
 
 from store.database import Database
+from store.database.schema import database_time_in, leader
 from store.errors import ConnectionLost, NotLeading
-from tests.databases import statements_of
+from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied
 from watcher.host.leader_election import Leadership
@@ -93,3 +97,37 @@ async def test_a_first_campaign_whose_session_is_cut_is_retried(database_url: st
                 assert leadership.leads
                 tasks.cancel_scope.cancel()
     assert [record["event"] for record in records].count("leader.campaign_failed") == 2
+
+
+@on_both
+@pytest.mark.parametrize("late", [0.01, 0.7, 3.0, 3600.0])
+async def test_a_lease_that_ends_before_its_answer_arrives_ends_nothing(database: Database, late: float) -> None:
+    """The standby asks for the leadership, is refused, and learns when the lease ends after it has ended."""
+    first, leads = candidate(database, ONE), anyio.Event()
+    await first.campaign()
+    second = candidate(database, TWO, on_taken=leads.set)
+    with lease_ends_before_the_next_answer(database, late):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(second.run)
+            with anyio.fail_after(PATIENCE):
+                await leads.wait()
+            assert second.leads
+            tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def lease_ends_before_the_next_answer(database: Database, late: float) -> Iterator[None]:
+    """Let the leader's lease have ended `late` seconds ago as soon as another process was refused the leadership."""
+    engine, changes = database._single.sync_engine, list[str]()
+
+    def end_lease(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("UPDATE leader") and not changes:
+            changes.append(statement)
+            connection.execute(update(leader).values(expires_at=database_time_in(-late)))
+
+    event.listen(engine, "after_cursor_execute", end_lease)
+    try:
+        yield
+    finally:
+        event.remove(engine, "after_cursor_execute", end_lease)
+    assert changes

@@ -14,12 +14,13 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import queued_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import QueuedIdentity, QueuedSpan
+from store.runs import runs
 from store.runs.queue import queues
 from store.runs.queue.queues import QueueFilter
 from tests.databases import emptied, on_both, statements_of
@@ -45,7 +46,7 @@ class Cost:
 @contextmanager
 def counted(database: Database) -> Iterator[Cost]:
     cost = Cost()
-    read = partition_groups.queued_spans
+    read, read_of = partition_groups.queued_spans, partition_groups.queued_spans_of
 
     def decide(known: GroupsOfNow, *more: Any) -> DuePartitions:
         cost.judged += len(known.groups)
@@ -58,9 +59,15 @@ def counted(database: Database) -> Iterator[Cost]:
         cost.rows += sum(len(spans) for spans in queued.values())
         return queued
 
+    async def queued_spans_of(*which: Any, **more: Any) -> Mapping[QueuedIdentity, QueuedSpan]:
+        spans = await read_of(*which, **more)
+        cost.rows += len(spans)
+        return spans
+
     with pytest.MonkeyPatch.context() as patch, statements_of(database) as sent:
         patch.setattr(partition_planner, "due_partitions", decide)
         patch.setattr(partition_groups, "queued_spans", queued_spans)
+        patch.setattr(partition_groups, "queued_spans_of", queued_spans_of)
         yield cost
         cost.statements = len(sent)
 
@@ -87,6 +94,9 @@ async def test_a_check_costs_the_same_however_many_partitions_wait(database: Dat
             lambda ids=ids: tell(database, ids["a"], key="k1"),
             lambda ids=ids: tell(database, ids["a"], key="new"),
             lambda ids=ids: tell(database, ids["b"], key="k1"),
+            lambda ids=ids: tell(database, ids["b"], key="k2"),
+            lambda ids=ids: tell(database, ids["a"], key="k1"),
+            lambda: end_runs(database, "one"),
         ]
         for step in steps:
             await step()
@@ -94,9 +104,44 @@ async def test_a_check_costs_the_same_however_many_partitions_wait(database: Dat
                 await scheduler.check()
             of_number.append(cost)
         costs.append(of_number)
-    assert [(cost.judged, cost.rows) for cost in costs[1]] == [(0, 0), (1, 1), (1, 1), (1, 1)]
+    assert [(cost.judged, cost.rows) for cost in costs[1]] == [
+        (0, 0),
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        (1, 1),  # nothing is left of k1, which has had its run
+        (0, 1),  # k1 waits for the end of its run, and nothing is left of k2
+        (1, 0),
+    ]
     assert costs[0] == costs[1]
-    assert [len(each) for each in (await consumed(database, "one")).values()] == [3]
+    assert [len(each) for each in (await consumed(database, "one")).values()] == [3, 2]
+
+
+@on_both
+async def test_what_a_failed_check_has_taken_is_still_there_though_as_many_other_events_are_gone(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await waiting_partitions(database, 3)
+    await tell(database, ids["a"], key="k2")
+    scheduler = await leading_scheduler(database)
+    await scheduler.check()
+    await tell(database, ids["b"], key="k1")
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "create_triggered_runs", failing)
+        await scheduler.check()
+    assert await consumed(database, "one") == {}
+    async with database.transaction() as connection:
+        await connection.execute(delete(queued_event).where(queued_event.c.partition_key == "k2"))
+    await tell(database, ids["b"], key="k2")
+    await scheduler.check()
+    assert [len(each) for each in (await consumed(database, "one")).values()] == [2]
+    await tell(database, ids["a"], key="k2")
+    await scheduler.check()
+    assert [len(each) for each in (await consumed(database, "one")).values()] == [2, 2]
+
+
+async def failing(*_: Any) -> None:
+    raise OSError("the disk is full")
 
 
 @on_both

@@ -59,6 +59,7 @@ OF_FEATURES = {
     "listen_position": "airflow",
     "listen_seen": "airflow",
     "outbox": "outbox",
+    "partition_event": "partitions",
     "partition_group": "partitions",
     "removed_file": "clean_source",
     "replay": "replay",
@@ -345,6 +346,40 @@ async def test_features_stay_interested_in_the_assets_that_an_older_schema_has_t
         cleaned = (await connection.execute(text("SELECT watcher, after_seconds FROM cleaned_watcher"))).all()
     assert sorted(map(tuple, interest)) == [(1, "airflow"), (1, "clean_source"), (2, "clean_source")]
     assert [*map(tuple, cleaned)] == [("files", 0)]
+
+
+REMOVED_BEFORE = (
+    "INSERT INTO asset (id, name, uri, origin, created_at, updated_at) VALUES (1, 'a', 'x://a', 'yaml', :now, :now)",
+    *(
+        "INSERT INTO asset_event (id, asset_id, timestamp, trace_id, source_watcher, extra)"
+        f""" VALUES ({event_id}, 1, :now, 't', 'files', '{{"files": [1, 2, 3]}}')"""
+        for event_id in (1, 2, 3, 4)
+    ),
+    *(
+        f"INSERT INTO cleaning (event_id, watcher, owed, removed, state, next_file, files, staying, working) VALUES ({row})"
+        for row in (
+            "1, 'files', '[]', 3, 'done', 3, NULL, '{}', NULL",
+            """2, 'files', '[]', 1, 'staying', 0, '[0, 2]', '{"0": "exists", "2": "denied"}', NULL""",
+            "3, 'files', '[]', 2, 'done', 3, NULL, '{}', NULL",  # of one it is not known whether a person removed it
+            """4, 'files', '[]', 0, 'waiting', 0, NULL, '{}', '{"place": "", "files": {"1": []}, "outcomes": {}}'""",
+        )
+    ),
+)
+
+
+async def test_files_that_an_older_release_has_removed_are_recorded_where_it_is_certain_which_they_are(
+    empty: Database,
+) -> None:
+    await upgrade_to(empty, "0041")
+    await fill(empty, REMOVED_BEFORE, "")
+    await migrations.upgrade(empty)
+    async with empty.reading() as connection:
+        rows = (await connection.execute(text("SELECT event_id, number, place, in_hand FROM removed_file"))).all()
+    assert sorted((row.event_id, row.number, row.place, bool(row.in_hand)) for row in rows) == [
+        *((1, number, "{}", False) for number in range(3)),
+        (2, 1, "{}", False),
+        (4, 1, None, True),
+    ]
 
 
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:

@@ -189,9 +189,27 @@ async def test_the_page_of_a_job_shows_the_partitions_that_wait(browser: Browser
         (await api.client.post("/api/v2/assets/events", json=body)).raise_for_status()
     page = await browser.open("/jobs/load_orders")
     assert "2 partitions wait for the rest of their conditions" in page.text
+    assert "2 have queued events: 2 lack something" in page.text
     assert "<2026> 1" in page.text
     assert "none 1" in page.text
     assert page.text.count("customers") >= 2
+
+
+async def test_many_partitions_that_wait_are_shown_in_parts(browser: Browser) -> None:
+    api = browser.api
+    (load, report) = CONFIGURED.jobs
+    changed = replace(load, definition=replace(load.definition, batch=Batching(mode="per_partition")))
+    async with api.database.transaction() as connection:
+        await catalog_sync.apply(connection, replace(CONFIGURED, jobs=[changed, report]), api.database.dialect)
+    for number in range(51):
+        body = {"asset_id": api.asset_ids["landing"], "partition_key": f"key-{number}-"}
+        (await api.client.post("/api/v2/assets/events", json=body)).raise_for_status()
+    first = await browser.open("/jobs/load_orders")
+    assert ("key-49-" in first.text, "key-50-" in first.text) == (True, False)
+    assert "/jobs/load_orders?partitions=50" in first.links
+    second = await browser.open("/jobs/load_orders?partitions=50")
+    assert ("key-49-" in second.text, "key-50-" in second.text) == (False, True)
+    assert "51 have queued events" in second.text
 
 
 async def test_errors_are_pages_too(browser: Browser) -> None:

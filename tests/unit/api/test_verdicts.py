@@ -15,6 +15,7 @@ from store.fates import Fate, of_item, of_run
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
+from store.runs.tries.changed_items import ChangedItem, ChangedItems
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning
 from watcher.features.explain.verdicts import Evidence, verdict
@@ -104,6 +105,7 @@ def evidence(
         events_since=values.get("events_since", NOON - 90 * DAY),
         runs_since=values.get("runs_since", NOON - 90 * DAY),
         removed=values.get("removed", {}),
+        changed=values.get("changed", {}),
         beginning=values.get("beginning"),
     )
 
@@ -288,6 +290,17 @@ def test_a_file_that_was_cleaned_away_was_loaded_before(explanation: Explanation
     assert "`clean_source` has deleted it" in judged.sentence or explanation is not GONE
     assert verdict(explanation, evidence(file, at=(run("success"),), removed=removed)).state == Fate.CLEANED
     assert verdict(said(), evidence(file, at=(run("success"),), removed=removed)).state == Fate.LOADED
+
+
+def test_a_run_that_went_without_a_file_is_not_said_to_have_loaded_it() -> None:
+    file, removed = replace(event(), files=1), {7: {0: Fate.CLEANED}}
+    with_it, without = run("success", dag_id="load"), run("success", dag_id="later")
+    assert without.run is not None
+    without = replace(without, run=replace(without.run, id=2))
+    changed = {2: ChangedItems([ChangedItem(event_id=7, number=0, fate=Fate.CLEANED)])}
+    sentence = verdict(GONE, evidence(file, at=(with_it, without), removed=removed, changed=changed)).sentence
+    assert "of load has succeeded with it" in sentence
+    assert "of later goes without it" in sentence
 
 
 @pytest.mark.parametrize("explanation", [GONE, said("unknown")])

@@ -46,6 +46,8 @@ def test_parts_are_read(load_text: Callable[..., Configuration]) -> None:
         ("{cron: '0 6 * * *'}", "{mode: per_partition}"),
         ("[orders, returns]", "{mode: per_partition, by: day, complete: {region: [us, eu], at_least: 1}}"),
         ("plain", "{mode: per_partition, complete: {items: 3}}"),
+        ("plain", "{mode: per_partition, complete: {items: 3, again: true}}"),
+        ("orders", "{mode: per_partition, by: day, complete: {region: [us, eu], at_least: 1, again: true}}"),
     ],
 )
 def test_what_goes_together(load_text: Callable[..., Configuration], schedule: str, batch: str) -> None:
@@ -97,6 +99,9 @@ def test_what_goes_together(load_text: Callable[..., Configuration], schedule: s
         ),
         ("orders", "{mode: per_partition, by: day, complete: {items: 0}}", "`items` must be a whole number from 1"),
         ("orders", "{mode: per_partition, by: day, complete: {items: 1, at_least: 1}}", "must be `{part: [value, …]}`"),
+        ("plain", "{mode: per_partition, complete: {again: true}}", "must be `{part: [value, …]}`"),
+        ("plain", "{mode: per_partition, complete: {items: 1, again: 1}}", "must be `{part: [value, …]}`"),
+        ("plain", "{mode: per_partition, complete: {again: [us]}}", "unknown part `again`"),
         ("orders", "{mode: per_partition, by: day, complete: all}", "must be `{part: [value, …]}`"),
         ("{any: [plain, [orders, plain]]}", "{mode: per_partition}", "(orders: day and region, plain: none)"),
     ],
@@ -140,6 +145,28 @@ def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) ->
     text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
     configuration = load(write(text), vocabulary(AskedClasses(Inquirer())), {})
     assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
+
+
+@pytest.mark.parametrize(
+    ("complete", "deadline", "warns"),
+    [
+        ("{items: 3, again: true}", "", True),
+        ("{items: 3, again: true}", "deadline: {by: '06:00'}, ", True),
+        ("{items: 3, again: true}", "deadline: 2h, ", False),
+        ("{items: 3, again: true}", "deadline: {after: 2h, then: run}, ", False),
+        ("{items: 3, again: false}", "", False),
+        ("{items: 3}", "", False),
+    ],
+)
+def test_a_partition_that_may_be_delivered_again_needs_a_deadline_or_there_is_a_warning(
+    load_text: Callable[..., Configuration], complete: str, deadline: str, warns: bool
+) -> None:
+    text = job("plain", f"{{mode: per_partition, complete: {complete}}}").replace("batch:", f"{deadline}batch:")
+    configuration = load_text(text)
+    assert ["a file that comes alone waits for ever" in str(each) for each in configuration.warnings] == [True] * warns
+    (batch,) = (each.batch for each in configuration.jobs.values())
+    again = {"again": True} if "true" in complete else {}
+    assert batch.model_dump(mode="json")["complete"] == {"items": 3, **again}
 
 
 def test_a_deadline_runs_partitions_that_may_be_incomplete(load_text: Callable[..., Configuration]) -> None:

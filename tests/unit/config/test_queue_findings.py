@@ -9,10 +9,12 @@ import pytest
 
 from config.reading.loader import load
 from store.features.catchup.catchups import StoredEvents
+from store.features.clean_source.removed_files import DeletedFiles
 from store.runs.queue.queues import CountedQueue
 from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.vocabulary import vocabulary
 from watcher.features.catchup.check import catchup_findings
+from watcher.features.clean_source.check import cleaned_findings
 
 TEXT = """
 version: 1
@@ -88,4 +90,31 @@ def test_what_is_stored_already_is_a_finding_of_a_new_job(
     )
     assert [(each.level, each.message) for each in findings.get("load", ())] == (
         [] if message is None else [("info", message)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("schedule", "jobs", "message"),
+    [
+        ("orders, catchup: true", set(), "3 files of stored events that the new job gets are cleaned"),
+        ("{alias: daily}, catchup: true", set(), "1 files of stored events that the new job gets are cleaned"),
+        ("orders", set(), None),
+        ("orders, catchup: true", {"load"}, "2 files of events in its queue are cleaned"),
+    ],
+)
+def test_files_that_were_deleted_are_a_finding_of_a_job_that_gets_their_events(
+    tmp_path: Path, schedule: str, jobs: set[str], message: str | None
+) -> None:
+    (tmp_path / "load.py").touch()
+    (tmp_path / "watchers.yaml").write_text(TEXT.format(schedule=schedule))
+    configuration = load(tmp_path / "watchers.yaml", vocabulary(), os.environ)
+    deleted = DeletedFiles(
+        jobs=jobs,
+        files={"x-shop:orders": 3, "x-shop:customers": 1},
+        queued={"load": 2},
+        aliases={"daily": {"x-shop:customers"}},
+    )
+    findings = cleaned_findings(configuration, deleted)
+    assert [(each.check, each.message) for each in findings.get("load", ())] == (
+        [] if message is None else [("cleaned", f"{message}: its runs go without them")]
     )

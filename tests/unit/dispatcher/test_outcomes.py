@@ -100,6 +100,21 @@ def test_a_job_that_never_claimed_succeeds_with_a_warning():
             ended("failed", 1, message="[FAILED_READ_FILE.NO_HINT] Encountered", reason="CSV header does not (a.py)"),
             "CSV header does not (a.py)",
         ),
+        (
+            ended(
+                "failed",
+                1,
+                message="OSError: [Errno 28] No space left on device",
+                reason="the disk is full below /logs",
+            ),
+            "the disk is full below /logs",
+        ),
+        (
+            ended(
+                "failed", 1, message="OSError: [Errno 28] No space left on device: '/a'", reason="the disk is full (b)"
+            ),
+            "OSError: [Errno 28] No space left on device: '/a'",
+        ),
         (ended("failed", None, message="ConnectionRefusedError: [Errno 111]"), "ConnectionRefusedError: [Errno 111]"),
         (ended("failed", 0), "the job reported that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),

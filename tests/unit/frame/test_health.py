@@ -29,13 +29,22 @@ def test_a_process_without_problems_is_ready() -> None:
     assert health.warnings() == []
 
 
+def test_while_a_process_starts_that_is_the_only_reason() -> None:
+    health = Health(starts_since=datetime(2026, 11, 28, 21, 5, 7, tzinfo=UTC), watchers={"files": report("starting")})
+    health.beat("triggerer", timedelta(0))
+    outage = DatabaseUnavailable("the disk is full; free some space there")
+    assert health.reasons(outage) == [
+        "the daemon has been starting since 2026-11-28 21:05:07 UTC; wait until everything has started"
+    ]
+
+
 def test_each_reason_against_readiness_is_named() -> None:
-    health = Health(waits_for="not everything has started yet", watchers={"files": report("starting")})
+    health = Health(waits_for="this process is being stopped", watchers={"files": report("starting")})
     health.beat("triggerer", timedelta(0))
     health.end("scheduler")
     reasons = health.reasons(DatabaseUnavailable("the disk is full; free some space there"))
     beginnings = [
-        "not everything has started yet",
+        "this process is being stopped",
         "the scheduler has ended by itself",
         "the last commit failed: the disk is full",
         "the triggerer's heartbeat is late",

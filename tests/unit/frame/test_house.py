@@ -26,6 +26,14 @@ SAME_NAME_FOR_A_REASON: Mapping[str, str] = {
     "RejectedItem": "a public type of triggers, and a schema of the REST API",
 }
 """Class names that mean several classes, each with its reason."""
+SLEEPS = {"anyio.sleep", "asyncio.sleep", "time.sleep", "sleep"}
+NEVER_NEGATIVE: Mapping[str, str] = {
+    "triggers/shared/delays.py": "the one place that bounds a delay",
+    "sdk/asset_job/backends.py": "one of a few constants",
+    "sdk/asset_job/client.py": "a constant that is doubled; the SDK imports nothing of ours",
+    "watcher/features/kubernetes/wrapper.py": "a part of the lease; in the pod it imports nothing of ours",
+}
+"""Files that sleep for something computed without `sleep_for`, each with its reason."""
 WORDS = {"found", "wanted", "told", "said"}
 BANNER = re.compile(r"^ *# *[-=*#]{3,}", re.MULTILINE)
 
@@ -237,6 +245,37 @@ def files_in_store() -> list[str]:
     return [path.name for path in (ROOT / "store").glob("*.py")]
 
 
+def unbounded_delays() -> list[str]:
+    """Return the sleeps whose delay is computed and could be below zero, which anyio and `time` refuse by an error."""
+    return [
+        f"{name}:{line}"
+        for path, tree in trees().items()
+        if (name := path.relative_to(ROOT).as_posix()) not in NEVER_NEGATIVE
+        for line in computed_sleeps(tree)
+    ]
+
+
+def computed_sleeps(tree: ast.AST) -> list[int]:
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in SLEEPS)
+    return [call.lineno for call in calls if not all(map(is_constant, call.args))]
+
+
+def is_constant(node: ast.AST) -> bool:
+    """Return whether an expression is a number, a constant of a module, or a positive combination of these."""
+    match node:
+        case ast.Constant():
+            return True
+        case ast.Name(name):
+            return name.isupper()
+        case ast.Call(func=ast.Attribute(value=value, attr="total_seconds")):
+            return is_constant(value)
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div() | ast.Add(), right=right):
+            return is_constant(left) and is_constant(right)
+        case ast.IfExp(body=body, orelse=orelse):
+            return is_constant(body) and is_constant(orelse)
+    return False
+
+
 LISTED: Mapping[str, tuple[Callable[[], list[str]], int]] = {
     "class names that mean several classes": (classes_of_one_name, 0),
     "classes of ours made by **": (untyped_constructions, 0),
@@ -248,6 +287,7 @@ LISTED: Mapping[str, tuple[Callable[[], list[str]], int]] = {
     "modules directly in watcher/": (modules_in_the_root, 8),
     "RowMapping in watcher/": (lambda: lines_with(re.compile(r"\bRowMapping\b"), under="watcher"), 0),
     "found, wanted, told, said as variables": (vague_variables, 20),
+    "sleeps for a computed time without sleep_for": (unbounded_delays, 0),
     "banner comments": (lambda: lines_with(BANNER), 0),
     "getattr over a loop of names": (getattr_over_names, 0),
 }
@@ -258,6 +298,23 @@ def test_no_more_places_break_the_rule_than_it_allows(rule: str) -> None:
     listed, allowed = LISTED[rule]
     places = listed()
     assert len(places) <= allowed, places
+
+
+@pytest.mark.parametrize(
+    ("statement", "computed"),
+    [
+        ("await anyio.sleep(0.01)", False),
+        ("await anyio.sleep(EVERY / 2)", False),
+        ("time.sleep(_EVERY.total_seconds())", False),
+        ("await anyio.sleep(LOOK_EVERY if rules else WITHOUT_RULES)", False),
+        ("await anyio.sleep(due - anyio.current_time())", True),
+        ("await anyio.sleep(END - START)", True),
+        ("await anyio.sleep(pause)", True),
+        ("time.sleep(min(LONGEST, left))", True),
+    ],
+)
+def test_a_sleep_for_a_computed_time_is_seen(statement: str, computed: bool) -> None:
+    assert bool(computed_sleeps(ast.parse(f"async def _():\n    {statement}"))) == computed
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from store.partition_keys import Completeness, QueuedKey, divided, group_of, joi
 from watcher.features.partitions import item_counts
 from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
 from watcher.features.partitions.completeness import missing_values
-from watcher.features.partitions.groups import DuePartitions, GroupsOfNow, due_partitions, grouped
+from watcher.features.partitions.groups import LATE, WHOLE, DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning.plans import Waits
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -143,13 +143,7 @@ def test_a_partition_is_complete_once_each_asset_has_all_values() -> None:
     ]
     batch = {"by": ("day",), "complete": BOTH_REGIONS, "max_events": 1}
     (due,) = decided(rows, BOTH, **batch).due
-    assert (due.group.key, due.completed_by, due.is_whole, due.partition_complete, due.late) == (
-        "1",
-        4,
-        True,
-        True,
-        False,
-    )
+    assert (due.group.key, due.completed_by, due.is_whole, due.said) == ("1", 4, True, WHOLE)
     assert missing_values("a", grouped(rows, Batching(by=("day",)))[1].rows, BOTH_REGIONS) == " with region us"
     at_least = Completeness(part="region", values=("eu", "us", "asia"), at_least=2)
     assert due_keys(rows, BOTH, **{**batch, "complete": at_least}) == ["1", "2"]
@@ -160,7 +154,7 @@ def test_what_comes_after_the_run_of_a_partition_is_late_and_needs_nothing_else(
     rows = [queued("a", "1|asia", 1, parts=PARTS)]
     assert due_keys(rows, BOTH, **batch) == []
     (due,) = decided(rows, BOTH, closed=["1"], **batch).due
-    assert (due.is_whole, due.partition_complete, due.late) == (False, True, True)
+    assert (due.is_whole, due.said) == (False, LATE)
     assert due_keys(rows, BOTH, closed=["1"], debounce=2 * MINUTE, **batch) == [], "it collects like others"
 
 
@@ -176,11 +170,11 @@ def test_an_incomplete_partition_is_run_as_it_is_when_its_time_is_over() -> None
     waiting = decided(rows, BOTH, **batch)
     assert (waiting.due, waiting.check_again_in) == ([], MINUTE)
     (due,) = decided([*rows, queued("a", "1|us", 3, parts=PARTS, ago=4 * MINUTE)], BOTH, **batch).due
-    assert (due.to, due.is_whole, due.partition_complete, due.late) == (3, True, False, False)
+    assert (due.to, due.is_whole, due.said) == (3, True, {"partition_complete": False})
     kept = decided([queued("z", "1|eu", 5, parts=PARTS, ago=4 * MINUTE)], BOTH, **batch)
     assert kept.due == [], "the schedule waits for none of its events"
     late = decided([queued("b", "1|eu", 4, parts=PARTS)], BOTH, closed=["1"], **batch)
-    assert [(each.partition_complete, each.late) for each in late.due] == [(True, True)]
+    assert [each.said for each in late.due] == [LATE]
 
 
 def test_a_marker_completes_a_partition() -> None:

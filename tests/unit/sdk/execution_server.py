@@ -328,7 +328,9 @@ class ExecutionServer(Wire):
     async def _tell_what_was_asked(self) -> None:
         asked = {"conf": {}, **self.claim.get("asked", {})}
         conf, key = json.dumps(asked.pop("conf")), asked.pop("partition_key", None)
-        said = json.dumps({name: asked.pop(name) for name in ("partition_complete", "late") if name in asked})
+        said = json.dumps(
+            {name: asked.pop(name) for name in ("partition_complete", "late", "redelivered") if name in asked}
+        )
         times = {name: datetime.fromisoformat(text) for name, text in asked.items()}
         async with self.api.database.transaction() as connection:
             await connection.execute(update(run).values(conf=conf, partition_key=key, of_feature=said, **times))

@@ -39,6 +39,22 @@ def test_files_are_recognized_by_their_members():
     assert items_of([], ()) == []
 
 
+def test_a_moved_file_keeps_the_name_under_which_it_was_detected():
+    moved = {**A, "key": "done/a.json", "etag": "2", "moved_from": "s3://landing/a.json"}
+    [on_s3] = items_of([moved], ())
+    assert (on_s3.name, on_s3.address, on_s3.etag) == ("s3://landing/a.json", "s3://landing/done/a.json", "2")
+    [local] = items_of([{"path": "/done/dt=1/a.csv", "size": 1, "moved_from": "/in/dt=1/a.csv"}], ())
+    assert (local.name, local.address, local.path) == ("/in/dt=1/a.csv", "/done/dt=1/a.csv", "/done/dt=1/a.csv")
+
+
+def test_files_that_are_left_out_are_told_apart_from_those_of_the_events():
+    of_run = TriggeringAssetEvents(
+        {"landing": [event(1, "landing", "2026-11-20T09:00:00Z", files=[])]}, {"cleaned": [A]}
+    )
+    assert (of_run.files(), of_run.cleaned, of_run.superseded) == ([], [A], ())
+    assert events(landing={"files": [A]}).cleaned == ()
+
+
 def test_events_name_their_table():
     of_run = events(
         customers={"table": "public.customers", "column": "id", "ranges": [[1, 2]]},

@@ -116,6 +116,7 @@ async def test_a_manifest_that_is_replaced_by_something_else_is_left_out(tmp_pat
         (b"", "names no file; write []"),
         (b"\xff", "its byte 0 is not UTF-8"),
         (b"[" + b" " * LARGEST, "1,000,000 bytes"),
+        (b"a.csv\nsub/\n", "it names 'sub/', which is a folder and no file"),
     ],
 )
 @pytest.mark.parametrize("on_bad_row", ["stop", "report"])

@@ -33,7 +33,7 @@ def named(content: str | bytes, manifest: str = LOCAL) -> list[str]:
         ("/other/../data/b", "/data/b", "s3://lake/other/../data/b"),
         ("s3://lake/in/day=1/a b%20c", "s3://lake/in/day=1/a b%20c", "s3://lake/in/day=1/a b%20c"),
         ("S3A://other/k", "s3://other/k", "s3://other/k"),
-        ("s3n://other//k/", "s3://other//k/", "s3://other//k/"),
+        ("s3n://other//k", "s3://other//k", "s3://other//k"),
         ("file:///data/day=1/a%20b", "/data/day=1/a b", "/data/day=1/a b"),
         ("//data/a", "/data/a", "s3://lake//data/a"),
     ],
@@ -86,6 +86,17 @@ def test_a_name_counts_once() -> None:
 def test_what_is_no_manifest_is_refused_with_the_reason(content: bytes, reason: str) -> None:
     with pytest.raises(BadManifest, match=reason):
         parse(content, LOCAL)
+
+
+@pytest.mark.parametrize("manifest", [LOCAL, IN_BUCKET])
+@pytest.mark.parametrize(
+    "name",
+    ["x/", "/", "/data/x/", "../", "..", "x/..", ".", "./", "s3://lake/x/", "file:///data/x/", "file:///data/x%2F"],
+)
+def test_a_name_of_a_folder_names_no_file_so_the_manifest_is_refused(name: str, manifest: str) -> None:
+    for content in (f"a\n{name}\r\nb", json.dumps(["a", name]), json.dumps({"entries": [{"url": name}]})):
+        with pytest.raises(BadManifest, match="a folder and no file"):
+            parse(content.encode(), manifest)
 
 
 def test_the_limits_are_allowed() -> None:

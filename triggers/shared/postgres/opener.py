@@ -18,6 +18,7 @@ import anyio
 import asyncpg
 
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.shared.delays import sleep_for
 from triggers.shared.postgres.failures import SHARED_SESSIONS, close_connection
 from triggers.shared.postgres.passwords import PasswordSupply
 
@@ -94,7 +95,7 @@ class SessionOpener:
             dice = Random()  # noqa: S311  no secret
             processes = {session: await _process(session) for session in (first, second)}
             for _ in range(_QUESTIONS):
-                await anyio.sleep(dice.uniform(0, _PAUSE))
+                await sleep_for(dice.uniform(0, _PAUSE))
                 session = dice.choice((first, second))
                 if processes[first] == processes[second] or await _process(session) != processes[session]:
                     raise ConfigurationError(SHARED_SESSIONS)

@@ -15,13 +15,14 @@ from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import EventHooks, EventOrigin
 from store.errors import InvalidValue, NotLeading
 from store.features.airflow import listening
 from store.features.airflow.listening import StoredReading
 from store.values import check_partition_key, to_json
+from triggers.shared.delays import sleep_for
 from watcher.features.airflow.client import AirflowClient, AirflowError, TheirEvent
 from watcher.features.airflow.forward import is_ours
 from watcher.features.airflow.reading import AirflowReading
@@ -67,7 +68,7 @@ class AirflowListener:
                         log.warning("airflow.not_read", source=self.source, error=str(error))
                     self.health.concerns[subject] = sentence
             self.health.awaited.discard(self.source)
-            await anyio.sleep(self.poll_interval.total_seconds())
+            await sleep_for(self.poll_interval.total_seconds())
 
     async def _await_first_look(self) -> None:
         async with keep_going("airflow.listening_failed"), self.database.reading() as connection:

@@ -1,10 +1,11 @@
-"""What new jobs do not get of what they catch up with, because it was deleted, for `watcher check --connect`."""
+"""What jobs do not get of their events, because it was deleted, for `watcher check --connect`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from config.models import Configuration
+from config.models.jobs import JobConfig
 from config.models.schedules import AliasCondition, references
 from store.database import Database
 from store.features.clean_source import removed_files
@@ -14,8 +15,8 @@ from watcher.configuration.findings import Findings
 
 
 async def check(configuration: Configuration, database: Database | None) -> Findings:
-    """Count the deleted files of the stored events of new jobs that catch up."""
-    if database is None or not any(job.catches_up for job in configuration.jobs.values()):
+    """Count the deleted files of events that jobs get: of stored ones those of new jobs that catch up, and of queued ones."""
+    if database is None:
         return Findings()
     async with database.reading() as connection:
         deleted = await removed_files.deleted(connection)
@@ -23,20 +24,24 @@ async def check(configuration: Configuration, database: Database | None) -> Find
 
 
 def cleaned_findings(configuration: Configuration, deleted: DeletedFiles) -> Mapping[str, Sequence[Finding]]:
-    """Return by new job how many files it does not get. Jobs that get all have no finding."""
+    """Return by job how many files it does not get. Jobs that get all have no finding."""
     findings: dict[str, Sequence[Finding]] = {}
     for dag_id, job in configuration.jobs.items():
-        if job.schedule is None or not job.catches_up or dag_id in deleted.jobs:
-            continue
-        uris: set[str] = set()
-        for reference in references(job.schedule.condition):
-            is_alias = isinstance(reference, AliasCondition)
-            uris.update(
-                deleted.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri}
-            )
-        if files := sum(deleted.files.get(uri, 0) for uri in uris):
-            what = f"{files:,} files of the events that the new job gets are cleaned: its runs go without them"
-            findings[dag_id] = [
-                Finding.info("cleaned", what, "`clean_source` has deleted them; put them back by hand if it needs them")
-            ]
+        is_new = dag_id not in deleted.jobs
+        files = _of_new_job(configuration, job, deleted) if is_new else deleted.queued.get(dag_id, 0)
+        if files:
+            which = "stored events that the new job gets" if is_new else "events in its queue"
+            what = f"{files:,} files of {which} are cleaned: its runs go without them"
+            remedy = "`clean_source` has deleted them; write them again if it needs them: they are reported as new"
+            findings[dag_id] = [Finding.info("cleaned", what, remedy)]
     return findings
+
+
+def _of_new_job(configuration: Configuration, job: JobConfig, deleted: DeletedFiles) -> int:
+    if job.schedule is None or not job.catches_up:
+        return 0
+    uris: set[str] = set()
+    for reference in references(job.schedule.condition):
+        is_alias = isinstance(reference, AliasCondition)
+        uris.update(deleted.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri})
+    return sum(deleted.files.get(uri, 0) for uri in uris)

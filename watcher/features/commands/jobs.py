@@ -91,6 +91,8 @@ async def show_queue(
     partition: Annotated[
         str | None, typer.Option(help="With --run: run what is queued of this partition, as it is.")
     ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most partitions to show.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="How many partitions to skip, the oldest first.")] = 0,
 ) -> None:
     """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it, or run a partition."""
     if run and drop:
@@ -98,11 +100,14 @@ async def show_queue(
     if partition is not None:
         await _run_partition(api, show, job, partition, run=run)
         return
-    queue = await api.get(f"{_path(job)}/queue")
+    queue = await api.get(f"{_path(job)}/queue", limit=limit, offset=offset)
     if not (run or drop):
-        columns, rows = (PARTITIONS, queue["partitions"]) if queue["partitions"] else (QUEUES, queue["assets"])
+        total = queue["total_entries"]
+        columns, rows = (PARTITIONS, queue["partitions"]) if total else (QUEUES, queue["assets"])
         show(queue, lambda: table(rows, columns) if rows else "the job waits for no asset")
         show.done(f"{job}: {queue['reason']}")
+        if total > len(rows) and columns is PARTITIONS:
+            show.done(_place(offset, offset + len(rows), total))
         if queue["kept"]:
             show.done(
                 f"events that the schedule does not wait for: {queue['kept']:,}; --run runs them, --drop drops them"
@@ -111,6 +116,16 @@ async def show_queue(
     body = {"action": "run" if run else "drop", "expected_count": queue["kept"]}
     answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
     show(answer, lambda: f"{job}: {answer['events']:,} events {'go into runs' if run else 'are dropped'}")
+
+
+def _place(offset: int, shown_to: int, total: int) -> str:
+    """Return which of the partitions are shown."""
+    more = f"; --offset {shown_to} shows the next" if shown_to < total else ""
+    return (
+        f"partitions {offset + 1:,} to {shown_to:,} of {total:,}{more}"
+        if shown_to > offset
+        else f"there are {total:,} partitions"
+    )
 
 
 async def _run_partition(api: ApiClient, show: Show, job: str, partition: str, *, run: bool) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import anyio
 import typer
@@ -17,6 +17,7 @@ from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
 from watcher.cli.output import Show
 from watcher.cli.tables import properties, table
 from watcher.features.commands.watchers import COLUMNS
+from watcher.host.home import STARTING, Life, life
 
 top = typer.Typer()
 ASK_DEADLINE: Final = 7.0
@@ -36,10 +37,15 @@ class Answers:
     """The list of problems. None: it did not come, and what `/readyz` says stands in for it."""
     silences: Sequence[str]
 
+    @property
+    def starting(self) -> str | None:
+        """The sentence of a daemon that answers while it starts."""
+        return next((each for each in self.readiness.get("reasons", ()) if each.startswith(STARTING)), None)
+
     def problems(self) -> Iterator[str]:
         """Yield each thing that is wrong."""
         yield from (f"not ready: {reason}" for reason in self.readiness.get("reasons", ()))
-        yield from (f"the {part} is unhealthy" for part in PARTS if self.status_of(part) == "unhealthy")
+        yield from (f"the {part} is unhealthy" for part in PARTS if _status_of(self.health, part) == "unhealthy")
         of_list = (each for each in self.listed or () if each["level"] == "error" and each["kind"] != "not_ready")
         yield from map(_sentence, of_list)
         yield from self.silences
@@ -50,40 +56,81 @@ class Answers:
             yield from self.readiness.get("warnings", ())
         yield from (_sentence(each) for each in self.listed or () if each["level"] == "warning")
 
-    def status_of(self, part: str) -> str | None:
-        """Return the status of a part from the daemon's health. None: nothing is known about it."""
-        status: str | None = (self.health.get(part) or {}).get("status")
-        return status
-
 
 def _sentence(problem: Mapping[str, Any]) -> str:
     return f"{problem['message']}; {problem['remedy']}" if problem["remedy"] else str(problem["message"])
 
 
-@command(top, "status")
+def _while_starting(show: Show, life: Life) -> None:
+    _show_absent(show, "starting", f"{STARTING} {_moment(life)}; ask again in a moment", {}, [])
+
+
+@command(top, "status", while_starting=_while_starting)
 async def _status(api: ApiClient, show: Show) -> None:
     """Show how everything is doing. Exit code 0: all is well; 1: nobody answers; 6: something is wrong."""
     answers = await _ask(api)
-    daemonless = api.logs_here is not None
-    where = "none runs here" if daemonless else str(api.client.base_url)
-    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in answers.watchers)
+    if api.home is not None:
+        last = life(api.home)
+        _show_absent(show, "never" if last is None else "stopped", _absence(last), answers.health, answers.watchers)
+    if (starting := answers.starting) is not None:
+        _show_absent(show, "starting", starting, answers.health, answers.watchers)
+    where = str(api.client.base_url)
     problems, warnings = list(answers.problems()), list(answers.warnings())
-    if daemonless:
-        problems.insert(0, "no daemon runs here; start `watcher run`")
-    status = {"daemon": where, **answers.health, "watchers": dict(states), "problems": problems, "warnings": warnings}
+    _show(show, where, answers.health, answers.watchers, problems, warnings)
+    if problems:
+        raise typer.Exit(ExitCode.UNWELL)
+
+
+def _absence(last: Life | None) -> str:
+    """Return that no daemon runs here, and what is known of the last one, in one sentence."""
+    if last is None:
+        return "no daemon has run here yet; start `watcher run`"
+    if last.since is None:
+        return "the daemon that ran here has stopped; start `watcher run`"
+    if last.stage == "stopped":
+        return f"the daemon that ran here stopped at {_moment(last)}; start `watcher run`"
+    return f"the daemon that ran here since {_moment(last)} was killed, or its machine failed; start `watcher run`"
+
+
+def _moment(life: Life) -> str:
+    return "a moment" if life.since is None else f"{life.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _show_absent(
+    show: Show, daemon: str, sentence: str, health: Mapping[str, Any], watchers: Sequence[dict[str, Any]]
+) -> NoReturn:
+    """Show that no daemon works here, as the only problem: nothing else can be expected to be well."""
+    _show(show, daemon, health, watchers, [sentence], [])
+    raise typer.Exit(ExitCode.FAILED)
+
+
+def _show(
+    show: Show,
+    daemon: str,
+    health: Mapping[str, Any],
+    watchers: Sequence[dict[str, Any]],
+    problems: Sequence[str],
+    warnings: Sequence[str],
+) -> None:
+    states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in watchers)
+    status = {"daemon": daemon, **health, "watchers": dict(states), "problems": problems, "warnings": warnings}
     parts = {
-        "daemon": where,
-        **{part: answers.status_of(part) for part in PARTS},
+        "daemon": daemon,
+        **{part: _status_of(health, part) for part in PARTS},
         "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
     }
     show(status, lambda: properties(parts))
-    _show_more(show, answers.watchers)
+    _show_more(show, watchers)
     for problem in problems:
         show.more(partial(str, f"wrong: {problem}"), "red")
     for warning in warnings:
         show.more(partial(str, f"warning: {warning}"), "yellow")
-    if problems:
-        raise typer.Exit(ExitCode.FAILED if daemonless else ExitCode.UNWELL)
+
+
+def _status_of(health: Mapping[str, Any], part: str) -> str | None:
+    """Return the status of a part from the daemon's health. None: nothing is known about it."""
+    status: str | None = (health.get(part) or {}).get("status")
+    return status
 
 
 def _show_more(show: Show, watchers: Sequence[dict[str, Any]]) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Final
 import anyio
 import asyncpg
 
+from triggers.shared.delays import sleep_for
+
 PREFIX: Final = "orders/"
 TABLE: Final = """
     CREATE TABLE IF NOT EXISTS customers (
@@ -69,7 +71,7 @@ class Shop:
         async with connected(self._dsn) as connection:
             while anyio.current_time() < end and not self._closed:
                 await self._transaction(connection, chance)
-                await anyio.sleep(chance.uniform(0.02, 0.3))
+                await sleep_for(chance.uniform(0.02, 0.3))
 
     async def _transaction(self, connection: Any, chance: random.Random) -> None:
         transaction = connection.transaction()
@@ -78,7 +80,7 @@ class Shop:
         if _happens(chance, 0.3):
             ids += await self._savepoint(connection, chance)
         if _happens(chance, 0.25):  # the id is drawn, the commit comes late: what `id > last` loses
-            await anyio.sleep(chance.uniform(0.3, 2.5))
+            await sleep_for(chance.uniform(0.3, 2.5))
         if _happens(chance, 0.15):
             await transaction.rollback()
             return
@@ -112,7 +114,7 @@ class Shop:
                         put = partial(self._s3.put_object, Bucket=self._bucket, Key=key, Body=body)
                         await anyio.to_thread.run_sync(put)
                         self.written.files.add(key)
-                await anyio.sleep(chance.uniform(0.1, 0.6))
+                await sleep_for(chance.uniform(0.1, 0.6))
 
     async def _multipart(self, key: str, body: bytes, pause: float) -> None:
         """Upload a file that is begun now and visible later. In S3 its modification time is when it was begun."""
@@ -121,7 +123,7 @@ class Shop:
         upload = {**where, "UploadId": begun["UploadId"]}
         sent = await anyio.to_thread.run_sync(lambda: self._s3.upload_part(Body=body, PartNumber=1, **upload))
         parts = {"Parts": [{"ETag": sent["ETag"], "PartNumber": 1}]}
-        await anyio.sleep(pause)
+        await sleep_for(pause)
         await anyio.to_thread.run_sync(lambda: self._s3.complete_multipart_upload(MultipartUpload=parts, **upload))
         self.written.files.add(key)
 

@@ -27,6 +27,7 @@ from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
 from store.runs.queue import waiting
 from store.runs.tries import changed_items
+from store.runs.tries.changed_items import ChangedItems
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
@@ -124,7 +125,9 @@ async def _answer(
     naming = await _naming(connection, row, explanation)
     ids = [event.id for event in naming.events]
     asset_id = naming.events[0].asset_id if naming.events else row.asset_id
-    at_jobs = await _at_jobs(connection, naming)
+    got = await fates.at_jobs(connection, ids)
+    changed = await changed_items.of_last_tries(connection, _runs_of(got))
+    at_jobs = _at_jobs(got, changed, naming)
     jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
@@ -143,6 +146,7 @@ async def _answer(
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
         removed=await removed_files.of_events(connection, ids),
+        changed=changed,
         beginning=beginning,
     )
     return WatcherAnswer(
@@ -154,14 +158,18 @@ async def _answer(
     )
 
 
-async def _at_jobs(connection: AsyncConnection, naming: NamingEvents) -> Mapping[int, Sequence[EventAtJob]]:
+def _runs_of(at_jobs: Mapping[int, Sequence[EventAtJob]]) -> Collection[int]:
+    return {each.run.id for each in chain(*at_jobs.values()) if each.run is not None}
+
+
+def _at_jobs(
+    at_jobs: Mapping[int, Sequence[EventAtJob]], changed: Mapping[int, ChangedItems], naming: NamingEvents
+) -> Mapping[int, Sequence[EventAtJob]]:
     """Return what became of the item at each job that got one of these events: a run may have left out the version of an event."""
-    at_jobs = await fates.at_jobs(connection, [event.id for event in naming.events])
-    runs = {each.run.id for of_event in at_jobs.values() for each in of_event if each.run is not None}
     left_out = {
         (run_id, item.event_id, item.number)
-        for run_id, changed in (await changed_items.of_last_tries(connection, runs)).items()
-        for item in changed.items
+        for run_id, of_run in changed.items()
+        for item in of_run.items
         if item.fate is Fate.SUPERSEDED
     }
     if not left_out:

@@ -59,12 +59,13 @@ def _loaded(each: EventAtJob) -> str:
 
 
 def _cleaned(each: EventAtJob) -> str:
-    if each.run is not None and each.run.state == "success":
-        is_skipped = each.run.reason == Fate.CLEANED
-        return f"run {each.run.run_id} of {each.dag_id} was skipped without it" if is_skipped else _loaded(each)
+    if each.run is not None and each.run.state == "success" and each.run.reason == Fate.CLEANED:
+        return f"run {each.run.run_id} of {each.dag_id} was skipped, because nothing of it was left"
+    if each.run is not None and (each.is_left_out or each.run.state != "success"):
+        return f"run {each.run.run_id} of {each.dag_id} goes without it"
     if each.run is None and each.forgotten_run is None:
         return f"the next run of {each.dag_id} goes without it"
-    return _loaded(each) if each.run is None else f"run {each.run.run_id} of {each.dag_id} goes without it"
+    return _loaded(each)
 
 
 def _dropped(each: EventAtJob) -> str:

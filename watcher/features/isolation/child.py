@@ -30,6 +30,7 @@ from triggers.base import Finding, Position, StoredPosition, TriggerBatch, Trigg
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explains, Explanation
 from triggers.hosting import Surveys
+from triggers.shared.delays import sleep_for
 from watcher.features.isolation import classes
 from watcher.features.isolation.batch_frames import Parts, batch_contents, check_type, rewound_contents
 from watcher.features.isolation.child_log import forward_records
@@ -192,7 +193,7 @@ class Conversation:
         """Send signs of life: the host ends a child whose event loop is silent."""
         while True:
             self._wire.send({"alive": True})
-            await anyio.sleep(seconds)
+            await sleep_for(seconds)
 
     def _on_lost_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """End the child if a task that nobody awaits died: what it did for the trigger is not done any more."""

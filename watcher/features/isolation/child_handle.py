@@ -16,6 +16,7 @@ import anyio
 import structlog
 from anyio import CancelScope
 
+from triggers.shared.delays import sleep_for
 from watcher.features.isolation.batch_frames import Parts
 from watcher.features.isolation.errors import TriggerFailed, error_from_json
 from watcher.features.isolation.fork_server import ChildProcess
@@ -95,7 +96,7 @@ class OutputLimit:
     async def wait(self) -> None:
         """Wait until the next second if this one's bytes are used up. The child then waits too, and the host does not."""
         if self._bytes > self.bytes:
-            await anyio.sleep(self._second + 1 - anyio.current_time())
+            await sleep_for(self._second + 1 - anyio.current_time())
 
     def _next_second(self) -> None:
         self.report()

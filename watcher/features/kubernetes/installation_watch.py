@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 import structlog
 
+from triggers.shared.delays import sleep_for
 from watcher.features.kubernetes.api import PodApi
 from watcher.features.kubernetes.pod_watch import EventWatch, PodWatch
 from watcher.features.kubernetes.removal import sweep
@@ -57,4 +58,4 @@ class InstallationWatch:
                 if removed := await sweep(self._api, self._installation, records.kept):
                     log.info("kubernetes.swept", removed=removed)
                 pause = self._sweep_every
-            await anyio.sleep(pause)
+            await sleep_for(pause)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -18,6 +18,12 @@ class ComparedItems(Protocol):
 
     def add(self, asset: str, event_id: int, extra: str) -> None:
         """Add an event of the asset. `extra` is the text of a JSON object. Events come in the order of their ids."""
+
+    def know(self, addresses: Collection[str]) -> None:
+        """Let files with these addresses have come before all events."""
+
+    def has(self, needed: int) -> bool:
+        """Whether so many of the items have come. It may be asked after each event."""
 
     @property
     def count(self) -> int:
@@ -39,6 +45,8 @@ class DistinctItems:
     names: set[str] = field(default_factory=set)
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     lacks: str = ""
+    _in_ranges: int = 0
+    """The integers in ranges, where some are in several."""
 
     def add(self, asset: str, event_id: int, extra: str) -> None:
         content = json.loads(extra)
@@ -53,9 +61,15 @@ class DistinctItems:
         self.names.update(
             json.dumps([asset, kind, name]) for kind, some in (("file", named), ("key", keys)) for name in some
         )
-        self.ranges.setdefault(asset, []).extend(
-            (each[0], each[1]) for each in ranges if isinstance(each, list) and _are_limits(each)
-        )
+        limits = [(each[0], each[1]) for each in ranges if isinstance(each, list) and _are_limits(each)]
+        self.ranges.setdefault(asset, []).extend(limits)
+        self._in_ranges += sum(max(0, high - low + 1) for low, high in limits)
+
+    def know(self, addresses: Collection[str]) -> None:
+        """Nothing: each delivery has items of its own."""
+
+    def has(self, needed: int) -> bool:
+        return len(self.names) + self._in_ranges >= needed and self.count >= needed
 
     @property
     def count(self) -> int:
@@ -74,6 +88,8 @@ class NamedFiles:
     """The addresses of the files of all events."""
     manifests: dict[str, Sequence[str] | None] = field(default_factory=dict)
     """The names in each manifest, by its address; None: its event has none."""
+    absent: dict[str, set[str]] = field(default_factory=dict)
+    """The addresses that each manifest names and that have not come."""
 
     def add(self, asset: str, event_id: int, extra: str) -> None:  # noqa: ARG002 - files are files, whatever the asset
         content = json.loads(extra)
@@ -81,13 +97,23 @@ class NamedFiles:
         for file in _list(content.get("files")):
             address = address_of(file)
             self.came.add(address)
+            for absent in self.absent.values():
+                absent.discard(address)
             if self.is_manifest(name_of(file)):
                 names = named.get(address) if isinstance(named, dict) else None
                 self.manifests[address] = names if isinstance(names, list) else None
+                self.absent[address] = {*addresses(self.manifests[address] or (), address)} - self.came
+
+    def know(self, addresses: Collection[str]) -> None:
+        self.came.update(addresses)
+
+    def has(self, needed: int) -> bool:
+        return self.count >= needed
 
     @property
     def count(self) -> int:
-        return int(bool(self.manifests) and not any(self._missing(each) for each in self.manifests))
+        are_read = bool(self.manifests) and None not in self.manifests.values()
+        return int(are_read and not any(self.absent.values()))
 
     @property
     def lacks(self) -> str:
@@ -101,12 +127,17 @@ class NamedFiles:
         if names is None:
             return f"the names in `{manifest}`, which its watcher did not read (write it again)"
         pairs = zip(names, addresses(names, manifest), strict=True)
-        missing = [name for name, address in pairs if address not in self.came]
+        missing = [name for name, address in pairs if address in self.absent[manifest]]
         if not missing:
             return ""
         listed = ", ".join(f"`{name}`" for name in missing[:MOST_SHOWN])
         more = f" and {len(missing) - MOST_SHOWN:,} more" if len(missing) > MOST_SHOWN else ""
         return f"{len(missing):,} of the {len(names):,} files that `{manifest}` names: {listed}{more}"
+
+
+def files_of(extra: str) -> Sequence[str]:
+    """Return the addresses of the files that an event names. `extra` is the text of a JSON object."""
+    return [address_of(file) for file in _list(json.loads(extra).get("files"))]
 
 
 def _name_of(file: object) -> object:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
@@ -46,6 +47,23 @@ class PartitionGroup:
         return first
 
 
+WHOLE: Final[Mapping[str, bool]] = {"partition_complete": True}
+"""What jobs read of a run that has all that its partition needs."""
+LATE: Final[Mapping[str, bool]] = {"partition_complete": True, "late": True}
+"""What they read of a run of events that came after a run of their partition."""
+REDELIVERED: Final[Mapping[str, bool]] = {"partition_complete": True, "redelivered": True}
+"""What they read of a run that has all of a delivery after the first, where partitions may be delivered again."""
+
+
+def said_as_it_is(batching: Batching, *, is_closed: bool) -> Mapping[str, bool]:
+    """Return what jobs read of a run that takes events whatever their partition lacks. `is_closed`: it has had a run before."""
+    if batching.complete is None:
+        return {}
+    if batching.complete.again:
+        return {"partition_complete": False, **({"redelivered": True} if is_closed else {})}
+    return LATE if is_closed else {"partition_complete": False}
+
+
 @dataclass(frozen=True, kw_only=True)
 class DueGroup:
     """A group that becomes runs: all its events up to `to`, which `completed_by` completed.
@@ -59,16 +77,8 @@ class DueGroup:
     completed_by: int | None
     came_before: datetime | None = None
     is_whole: bool = False
-    partition_complete: bool | None = None
-    """Whether the partition is complete; None: the job does not ask for it."""
-    late: bool = False
-    """Whether the events came after a run of the group."""
-
-    @property
-    def said(self) -> Mapping[str, bool]:
-        """What jobs read of its runs."""
-        complete = {} if self.partition_complete is None else {"partition_complete": self.partition_complete}
-        return {**complete, "late": True} if self.late else complete
+    said: Mapping[str, bool] = field(default_factory=dict)
+    """What jobs read of its runs; {}: the job does not ask for complete partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +86,8 @@ class GroupsOfNow:
     """The groups of a job that wait, and what is known of them by their keys.
 
     `unfinished` have a run that is queued or running, `closed` have had a run and stay complete, `items` are the numbers of
-    different files or rows of the others that count, and `lacking` says what lacks where that is more than a number.
+    different files or rows of the others that count, and `lacking` says what lacks where that is more than a number. Where partitions
+    may be delivered again, `completed` has the event that completed each delivery that is complete.
     """
 
     groups: Sequence[PartitionGroup]
@@ -84,6 +95,7 @@ class GroupsOfNow:
     closed: AbstractSet[str | None] = frozenset()
     items: Mapping[str | None, int] = field(default_factory=dict)
     lacking: Mapping[str | None, str] = field(default_factory=dict)
+    completed: Mapping[str | None, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +148,16 @@ def _decide(
     """Return the group if it becomes runs, or else how long until the clock may make it due."""
     due = _completed(group, known, waits, batching)
     pause: timedelta | None = None
+    is_closed, comes_again = group.key in known.closed, batching.complete is not None and batching.complete.again
     if due is not None:
-        pause = collecting_time(group, batching, now)
+        # What comes later would not go with a delivery that is complete, so there is nothing to collect.
+        pause = timedelta(0) if comes_again else collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return due, None
-    elif group.key not in known.closed:
+    elif comes_again or not is_closed:
         pause = _patience(group, waits, batching, now)
         if pause is not None and pause <= timedelta(0):
-            return as_it_is(group, batching, is_closed=False), None
+            return as_it_is(group, batching, is_closed=is_closed), None
     unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
         return None, pause
@@ -151,25 +165,37 @@ def _decide(
     if longest > timedelta(0):
         return None, longest if pause is None else min(pause, longest)
     alone = PartitionGroup(key=group.key, rows=unclaimed)
-    return DueGroup(group=alone, to=alone.last_event, completed_by=None, came_before=now - batching.max_wait), None
+    return DueGroup(
+        group=alone,
+        to=alone.last_event,
+        completed_by=None,
+        came_before=now - batching.max_wait,
+        said=said_as_it_is(batching, is_closed=is_closed),
+    ), None
 
 
 def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> DueGroup | None:
-    """Return the group if its events are what it waits for. A closed one waits for any event of the schedule's assets."""
+    """Return the group if its events are what it waits for. A closed one waits for any event of the schedule's assets.
+
+    Where it may be delivered again, it waits for its next delivery, and what came after that one is left.
+    """
     complete = batching.complete
     if complete is None:
         by = completing(group.first_events, waits)
         return None if by is None else DueGroup(group=group, to=group.last_event, completed_by=by)
+    if complete.again:
+        at, said = known.completed.get(group.key), REDELIVERED if group.key in known.closed else WHOLE
+        return None if at is None else DueGroup(group=group, to=at, completed_by=at, is_whole=True, said=said)
     if group.key in known.closed:
         late = [row.first_event for row in group.rows if waits.wait_for(row.references)]
         if not late:
             return None
         by = min(late)
-        return DueGroup(group=group, to=group.last_event, completed_by=by, partition_complete=True, late=True)
+        return DueGroup(group=group, to=group.last_event, completed_by=by, said=LATE)
     by = completing(complete_references(group.rows, complete), waits)
     if by is None or known.items.get(group.key, 0) < complete.needed_items:
         return None
-    return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
+    return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, said=WHOLE)
 
 
 def _patience(group: PartitionGroup, waits: Waits, batching: Batching, now: datetime) -> timedelta | None:
@@ -180,14 +206,12 @@ def _patience(group: PartitionGroup, waits: Waits, batching: Batching, now: date
 
 def as_it_is(group: PartitionGroup, batching: Batching, *, is_closed: bool) -> DueGroup:
     """Return the group as one run of all its events, whatever it lacks. `is_closed`: it has had a run."""
-    asks = batching.complete is not None
     return DueGroup(
         group=group,
         to=group.last_event,
         completed_by=None,
         is_whole=True,
-        partition_complete=is_closed if asks else None,
-        late=asks and is_closed,
+        said=said_as_it_is(batching, is_closed=is_closed),
     )
 
 

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import PageRequest
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import GroupRest
 from store.keys import Batching, JobDefinition
@@ -18,18 +19,20 @@ from store.runs.queue import kept_events
 from store.runs.queue.kept_events import KeptQueue
 from store.runs.queue.queues import JobQueue, KeyedEvent
 from watcher.features.partitions.groups import (
+    LATE,
     DueGroup,
     DuePartitions,
     PartitionGroup,
     as_it_is,
     due_partitions,
     grouped,
+    said_as_it_is,
 )
 from watcher.features.partitions.item_counts import ItemCounts
 from watcher.features.partitions.memory import PartitionMemory
 from watcher.features.partitions.waiting import groups_of_now, waiting_partitions
 from watcher.scheduling.planning import plans
-from watcher.scheduling.planning.base import Planner, WaitingPartition
+from watcher.scheduling.planning.base import Planner, WaitingPartitions
 from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys, with_ticks
 from watcher.scheduling.planning.triggering import store, waits_of
 
@@ -57,10 +60,17 @@ class PartitionPlanner(Planner):
 
     async def run_kept(self, connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
         """Make a run of each of the first kept events, as many as fit a transaction; return how many."""
-        batching = replace(queue.definition.batch, max_events=1)
-        events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(batching), to=to)
+        dag_id, batching = queue.dag_id, replace(queue.definition.batch, max_events=1)
+        events = await kept_events.oldest(connection, dag_id, limit=most_at_once(batching), to=to)
         keys = {event.event_id: group_of(event.key, event.parts, batching.by) for event in events}
-        await store(connection, queue, with_keys(runs_of(list(keys), None, batching), keys))
+        closed = await partition_groups.closed(connection, dag_id, {*keys.values()})
+        planned = [
+            replace(run, of_feature=said_as_it_is(batching, is_closed=run.partition_key in closed))
+            for run in with_keys(runs_of(list(keys), None, batching), keys)
+        ]
+        await partition_groups.keep(connection, dag_id, dict.fromkeys({*keys.values()} - closed))
+        await _remember(connection, dag_id, batching, planned)
+        await store(connection, queue, planned)
         return len(events)
 
     async def run_partition(self, connection: AsyncConnection, queue: KeptQueue, key: str | None) -> int:
@@ -68,10 +78,10 @@ class PartitionPlanner(Planner):
         return await run_partition(connection, queue, key)
 
     async def waiting(
-        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
-    ) -> Mapping[str, Sequence[WaitingPartition]]:
-        """Return what is queued of each partition of these jobs, and what it lacks."""
-        return await waiting_partitions(connection, jobs)
+        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition], window: PageRequest
+    ) -> Mapping[str, WaitingPartitions]:
+        """Return what is queued of the partitions of these jobs, and what they lack."""
+        return await waiting_partitions(connection, jobs, window, self._memory.counts)
 
 
 async def plan_partitions(
@@ -92,10 +102,15 @@ async def plan_partitions(
     taken = await _take(connection, dag_id, fitting, batching)
     judged.has_rests = bool(rests) or any(each.rest is not None for each in taken)
     kept: dict[str | None, GroupRest | None] = dict.fromkeys(rests.keys() - {each.group.key for each in decided.due})
-    kept |= {each.key: each.rest for each in taken if each.is_recorded}
+    kept |= {each.key: each.rest for each in taken}
     await partition_groups.keep(connection, dag_id, kept)
+    runs = [run for each in taken for run in each.runs]
+    await _remember(connection, dag_id, batching, runs)
+    if runs:
+        gone = await partition_groups.mark_of(connection, dag_id, [event for run in runs for event in run.event_ids])
+        judged.note_taken({row.key for each in fitting for row in each.group.rows}, gone)
     return RunPlan(
-        runs=[run for each in taken for run in each.runs],
+        runs=runs,
         has_rest=len(fitting) < len(decided.due) or any(each.rest is not None for each in taken),
         is_partial=True,
         check_again_in=judged.check_again_in,
@@ -115,8 +130,16 @@ async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str 
     is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
     [taken] = await _take(connection, dag_id, [as_it_is(groups[0], batching, is_closed=is_closed)], batching)
     await partition_groups.keep(connection, dag_id, {key: None})
+    await _remember(connection, dag_id, batching, taken.runs)
     await store(connection, queue, taken.runs)
     return groups[0].events
+
+
+async def _remember(connection: AsyncConnection, dag_id: str, batching: Batching, runs: Sequence[PlannedRun]) -> None:
+    """Remember what has come of partitions whose next manifest may name it."""
+    if batching.complete is not None and batching.complete.again and batching.complete.manifest is not None:
+        events = {event_id: run.partition_key for run in runs for event_id in run.event_ids}
+        await partition_groups.remember(connection, dag_id, events)
 
 
 async def _decide(
@@ -141,8 +164,7 @@ async def _decide(
             group=group,
             to=rests[group.key].to,
             completed_by=rests[group.key].completed_by,
-            partition_complete=None if batching.complete is None else True,
-            late=batching.complete is not None,
+            said={} if batching.complete is None else LATE,
         )
         for group in groups
         if group.key in resting
@@ -164,12 +186,11 @@ def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Taken:
-    """The runs of a group, and what is left of it. `is_recorded`: it counts as a group that has had a run."""
+    """The runs of a group, and what is left of it."""
 
     key: str | None
     runs: Sequence[PlannedRun]
     rest: GroupRest | None
-    is_recorded: bool
 
 
 async def _take(
@@ -201,5 +222,4 @@ def _runs_of(due: DueGroup, events: Sequence[int], batching: Batching) -> _Taken
         key=due.group.key,
         runs=[replace(run, partition_key=due.group.key, of_feature=due.said) for run in planned],
         rest=GroupRest(to=due.to, completed_by=due.completed_by) if has_rest else None,
-        is_recorded=not is_alone,
     )

@@ -14,6 +14,7 @@ from store.catalog import assets
 from store.catalog.assets import AssetRow
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherRow
+from store.database.paging import PageRequest
 from store.features.problems import conditions
 from store.features.problems.conditions import MOST_FAILED, FailedRun
 from store.keys import JobDefinition
@@ -24,11 +25,13 @@ from store.runs.runs import RunRow
 from store.runs.tries import bad_records
 from store.runs.tries.bad_records import MOST_UNRESOLVED
 from watcher.features.problems.lateness import late_assets, late_jobs
-from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.base import NO_PARTITIONS, Planners, WaitingPartition
 from watcher.scheduling.planning.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.problem import StandingProblem, cause_of, without
 from watcher.scheduling.problems.sources import ProblemsLook
 
+ALL_PARTITIONS: Final = PageRequest(limit=2**31)
+"""The window of those who look for the partitions that have waited for too long."""
 _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
@@ -65,9 +68,11 @@ async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners
     for queue in await waiting.queues_of(connection, list(jobs)):
         queues[queue.dag_id].append(queue)
     resolved = await waiting.resolved(connection, list(queues))
-    partitions = await planners.waiting(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
+    partitions = await planners.waiting(
+        connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()}, ALL_PARTITIONS
+    )
     problems = (
-        of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, []), queues[dag_id], now)
+        of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, NO_PARTITIONS).shown, queues[dag_id], now)
         if not definition.batch.is_plain
         else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
         for dag_id, (definition, deadline) in jobs.items()
@@ -206,6 +211,7 @@ def of_waiting_partitions(
         return None
     oldest = min(overdue, key=lambda each: each.oldest)
     key = "events without a partition key" if oldest.partition_key is None else f"the partition {oldest.partition_key}"
+    key += " (redelivery incomplete)" if oldest.is_redelivery else ""
     others = f" and {len(overdue) - 1} more" if len(overdue) > 1 else ""
     return _of_deadline(dag_id, oldest.lacks, f" for {key}{others}", deadline, oldest.oldest, queues)
 

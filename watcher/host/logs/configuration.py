@@ -20,6 +20,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from config.models.settings import LogSettings
+from watcher.host.logs.outages import OutageLines
 from watcher.host.logs.paths import InvalidLogName, rotated, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
@@ -57,7 +58,7 @@ def configure(
     threshold = logging.getLevelNamesMapping()[level.upper()]
     before = structlog.get_config()
     structlog.configure(
-        processors=[*shared, *ends],
+        processors=[*shared, OutageLines(), *ends],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Stderr(sys.stderr))),
         cache_logger_on_first_use=False,  # the loggers of modules must follow when the block ends

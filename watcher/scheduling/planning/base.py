@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.paging import PageRequest
 from store.keys import JobDefinition
 from store.runs.queue.kept_events import KeptQueue
 from store.runs.queue.queues import JobQueue
@@ -50,6 +51,35 @@ class WaitingPartition:
     lacks: str
     has_run: bool
     """Whether it waits for the end of an unfinished run with this key."""
+    is_redelivery: bool = False
+    """Whether it has had a run, and what is queued is of its next delivery."""
+
+    @property
+    def waits_for(self) -> str:
+        """What it lacks, as it is shown; '': nothing but its turn."""
+        return f"redelivery incomplete: {self.lacks}" if self.lacks and self.is_redelivery else self.lacks
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingPartitions:
+    """The partitions of a job of which events are queued: how many wait for what, and a part of their list.
+
+    `lacking` of them lack something, `busy` ones wait only for the end of a run of theirs, and `due` ones for nothing but their turn.
+    """
+
+    lacking: int = 0
+    busy: int = 0
+    due: int = 0
+    shown: Sequence[WaitingPartition] = ()
+    """Those of the window that was asked for, the one with the oldest event first."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.lacking + self.busy + self.due
+
+
+NO_PARTITIONS: Final = WaitingPartitions()
 
 
 class Planner(ABC):
@@ -79,7 +109,8 @@ class Planner(ABC):
         self,
         connection: AsyncConnection,  # noqa: ARG002
         jobs: Mapping[str, JobDefinition],  # noqa: ARG002
-    ) -> Mapping[str, Sequence[WaitingPartition]]:
+        window: PageRequest,  # noqa: ARG002
+    ) -> Mapping[str, WaitingPartitions]:
         """Return the partitions that are queued for these jobs, by job, for people who ask why nothing runs. Reads only."""
         return {}
 
@@ -115,11 +146,11 @@ class Planners:
         return 0 if planner is None else await planner.run_partition(connection, queue, key)
 
     async def waiting(
-        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition]
-    ) -> Mapping[str, Sequence[WaitingPartition]]:
-        """Return the partitions that are queued for these jobs, by job, the one with the oldest event first."""
-        waiting: dict[str, Sequence[WaitingPartition]] = {}
+        self, connection: AsyncConnection, jobs: Mapping[str, JobDefinition], window: PageRequest
+    ) -> Mapping[str, WaitingPartitions]:
+        """Return the partitions that are queued for these jobs, by job."""
+        waiting: dict[str, WaitingPartitions] = {}
         for mode, planner in self.by_mode.items():
             mine = {dag_id: definition for dag_id, definition in jobs.items() if definition.batch.mode == mode}
-            waiting |= await planner.waiting(connection, mine) if mine else {}
+            waiting |= await planner.waiting(connection, mine, window) if mine else {}
         return waiting

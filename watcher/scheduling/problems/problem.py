@@ -20,6 +20,7 @@ KINDS: Final = (
     "waiting_too_long",
     "late",
     "watcher_late",
+    "logs",
     "undelivered",
     "bad_records",
     "waiting",

@@ -41,6 +41,16 @@ def of_process(health: Health, reasons: Sequence[str]) -> Iterator[StandingProbl
         yield _of_sentence("not_ready", "error", reason)
     for warning in health.warnings():
         yield _of_sentence("process", "warning", warning)
+    for folder, fault in health.folders.items():
+        yield StandingProblem(
+            kind="logs",
+            level="error",
+            subject={"folder": str(folder)},
+            message=fault.sentence,
+            public=fault.sentence,
+            remedy="free space there, or let this account write there: jobs fail until then",
+            since=fault.since,
+        )
 
 
 def _of_sentence(kind: str, level: Level, sentence: str) -> StandingProblem:

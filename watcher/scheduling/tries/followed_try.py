@@ -18,6 +18,7 @@ from store.runs import measures
 from store.runs.measures import Cost
 from store.runs.tries import renewals, tries
 from store.runs.tries.try_lookup import OpenTry
+from triggers.shared.delays import sleep_for
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.arguments import with_rendered_arguments
@@ -177,7 +178,7 @@ class FollowedTry:
                 return status
             if status.phase == "exited" or status.running_for != 0:
                 break
-            await anyio.sleep(self._submitter.poll_every.total_seconds())
+            await sleep_for(self._submitter.poll_every.total_seconds())
         with anyio.move_on_after(max(left, 0)):
             return await self._exit(database, handle)
         log.warning("run.timed_out", timeout=seconds)
@@ -187,8 +188,8 @@ class FollowedTry:
         return replace(status, reason=reason, timed_out=True)
 
     async def _exit(self, database: Database, handle: Handle) -> Status:
-        while (status := await self._poll(database, handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
-            await anyio.sleep(self._submitter.poll_every.total_seconds())
+        while (status := await self._poll(database, handle)).phase != "exited":
+            await sleep_for(self._submitter.poll_every.total_seconds())
         return status
 
     async def _poll(self, database: Database, handle: Handle) -> Status:
@@ -225,7 +226,7 @@ class FollowedTry:
         await self._submitted.wait()
         noted, pause = None, PROGRESS_EVERY.total_seconds()
         while self._handle is not None:
-            await anyio.sleep(pause)
+            await sleep_for(pause)
             pause = min(2 * pause, SLOWEST_PROGRESS.total_seconds())
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:

@@ -27,9 +27,12 @@ from typing import Final, Literal
 LONGEST_DELAY: Final = timedelta(minutes=10)
 _HIDES_THE_CAUSE: Final = re.compile(
     r"^(ConnectionRefusedError|ConnectionResetError|Py4JNetworkError)|Answer from Java side is empty"
-    r"|\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted"
+    r"|\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted|No space left on device$"
 )
-"""Messages that a program gets when its JVM is gone, or when one of its tasks failed: they do not name the cause."""
+"""Messages that a program gets when its JVM is gone, when one of its tasks failed, or when a disk that they do not name is full.
+
+The cause is not in them.
+"""
 _STOPPED: Final = "stopped together with the daemon; it starts again with the daemon"
 _RESTARTED: Final = "lost by a restart of its machine; it starts again"
 _SUPERSEDING: Final = (

@@ -78,7 +78,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
             expected = await assets.expected(connection)
             of_features = [await read(connection) for read in readers]
     except UNAVAILABLE as error:
-        log.warning("api.metrics_incomplete", error=str(error))
+        log.warning("api.metrics_incomplete", error=str(error), kind=type(error).__name__)
     else:
         snapshot = MetricsSnapshot(
             is_ready=not await not_ready(context),

@@ -28,6 +28,8 @@ _ANOTHER_APPLIED: Final = (
 
 async def problems_now(context: ApiContext, reasons: Sequence[str]) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `reasons` are those of `not_ready`."""
+    if context.process.health.starts_since is not None:
+        return _while_starting(context)
     async with context.database.reading(PROBE_DEADLINE) as connection:
         rows = await suspects(connection, context.process.health.suspects)
         return await read_groups(context, connection, rows, reasons)
@@ -38,12 +40,20 @@ async def read_groups(
 ) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
+    if health.starts_since is not None:
+        return _while_starting(context)
     readers: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
     merged = [health.merged(row) for row in rows]
     now = await now_of(connection)
     look = ProblemsLook(connection=connection, now=now, planners=context.planners, rows=merged)
     stored = await read_problems(look, readers)
     return grouped([*of_process(health, reasons), *stored])
+
+
+def _while_starting(context: ApiContext) -> Sequence[ProblemGroup]:
+    """Return that the process starts and nothing else, which nobody can judge until everything has started."""
+    health = context.process.health
+    return grouped(problem for problem in of_process(health, health.reasons(None)) if problem.kind == "not_ready")
 
 
 async def not_ready(context: ApiContext) -> list[str]:

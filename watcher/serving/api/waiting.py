@@ -11,16 +11,19 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models.values import format_duration
+from store.database.paging import PageRequest
 from store.keys import Condition, JobDefinition
 from store.references import decode, is_awaited, references
 from store.runs.jobs import JobRow
 from store.runs.queue import waiting
 from store.runs.queue.waiting import QueueOfAsset
-from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.base import NO_PARTITIONS, Planners, WaitingPartitions
 from watcher.scheduling.planning.conditions import Resolved, asks, is_met, where_text
 from watcher.serving.api.shapes.dags import schedule_text
 
 _NONE: Final[Resolved] = {}
+ONLY_COUNTED: Final = PageRequest(limit=0)
+"""The window of those who show no partition by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,7 @@ class WaitingJob:
     schedule: str | None
     queues: Sequence[QueueOfAsset]
     reason: str
-    partitions: Sequence[WaitingPartition]
+    partitions: WaitingPartitions
     """The partitions that have queued events, if the job takes them by themselves."""
     resolved: Resolved = field(default_factory=dict)
 
@@ -49,20 +52,25 @@ class WaitingJob:
         return min((queue.oldest for queue in self.queues if queue.oldest is not None), default=None)
 
 
-async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[JobRow], planners: Planners) -> Sequence[WaitingJob]:
-    """Return the explanation for each job, with three statements for all of them, and those of planners."""
+async def waiting_jobs(
+    connection: AsyncConnection, jobs: Sequence[JobRow], planners: Planners, window: PageRequest = ONLY_COUNTED
+) -> Sequence[WaitingJob]:
+    """Return the explanation for each job, with three statements for all of them, and those of planners.
+
+    Of each job's partitions those of the window are described, and the others are counted.
+    """
     names = [job.dag_id for job in jobs]
     queues = await waiting.queues_of(connection, names)
     resolved = await waiting.resolved(connection, names)
     active = await waiting.active_runs(connection, names)
-    partitions = await planners.waiting(connection, {job.dag_id: job.definition for job in jobs})
+    partitions = await planners.waiting(connection, {job.dag_id: job.definition for job in jobs}, window)
     return [
         _waiting_job(
             job,
             queues,
             resolved.get(job.dag_id, _NONE),
             active.get(job.dag_id, 0),
-            partitions.get(job.dag_id, []),
+            partitions.get(job.dag_id, NO_PARTITIONS),
         )
         for job in jobs
     ]
@@ -73,7 +81,7 @@ def _waiting_job(
     queues: Sequence[QueueOfAsset],
     resolved: Resolved,
     active: int,
-    partitions: Sequence[WaitingPartition],
+    partitions: WaitingPartitions,
 ) -> WaitingJob:
     own = [queue for queue in queues if queue.dag_id == job.dag_id]
     queued = {key for queue in own for key in queue.keys}
@@ -92,7 +100,7 @@ def reason(
     queued: AbstractSet[str],
     resolved: Resolved,
     active: int,
-    partitions: Sequence[WaitingPartition] = (),
+    partitions: WaitingPartitions = NO_PARTITIONS,
 ) -> str:
     """Return the reason as one sentence. `queued` are the keys of the references that queued events satisfy."""
     definition = job.definition
@@ -111,17 +119,14 @@ def reason(
     )
 
 
-def _of_partitions(definition: JobDefinition, partitions: Sequence[WaitingPartition]) -> str:
+def _of_partitions(definition: JobDefinition, partitions: WaitingPartitions) -> str:
     """Return what the partitions wait for, by number."""
-    lacking = sum(bool(each.lacks) for each in partitions)
-    busy = sum(each.has_run and not each.lacks for each in partitions)
-    others = len(partitions) - lacking - busy
     waits = (
-        (lacking, "waits for the rest of its condition", "wait for the rest of their conditions"),
-        (busy, "waits until its run ends", "wait until their runs end"),
-        (others, "is about to have a run", "are about to have runs")
+        (partitions.lacking, "waits for the rest of its condition", "wait for the rest of their conditions"),
+        (partitions.busy, "waits until its run ends", "wait until their runs end"),
+        (partitions.due, "is about to have a run", "are about to have runs")
         if definition.schedule is not None and not definition.batch.debounce
-        else (others, "collects events", "collect events"),
+        else (partitions.due, "collects events", "collect events"),
     )
     return "; ".join(
         f"{number:,} partition{'s' * (number > 1)} {many if number > 1 else one}"

@@ -9,12 +9,14 @@ from signal import Signals
 from typing import BinaryIO, Final
 
 from watcher.host.logs.reader import mark
+from watcher.host.machine import LEAST_FREE, free_bytes
 from watcher.submit.failure_reasons import TAIL, explain_log
 from watcher.submit.local.folder import ExitRecord
 
 CLAIMED_BY_ANOTHER: Final = 75
 """The SDK's exit code if another process has claimed the try (EX_TEMPFAIL)."""
 _CHUNK: Final = 64 * 1024
+_NO_SPACE: Final = "No space left on device"
 
 
 def explain_exit(record: ExitRecord, log: Path) -> str:
@@ -30,15 +32,23 @@ def explain_exit(record: ExitRecord, log: Path) -> str:
             "the job was killed (SIGKILL); unless a person did that, the machine is out of memory: lower "
             "settings.scheduler.memory_mb"
         )
-    ending = _ending(record)
-    end = end_of(log)
+    return _explained(_ending(record), log)
+
+
+def _explained(ending: str, log: Path) -> str:
+    end, free = end_of(log), free_bytes(log.parent)
     reason = explain_log(end.text)
+    lacks_space = reason is not None and _NO_SPACE in end.text.split("\n")[reason.line]
+    if (reason is None or reason.guessed or lacks_space) and free is not None and free < LEAST_FREE:
+        return f"{ending}; the disk is full below {log.parent}, where its log is: {free:,} bytes are free; free space there"
     if reason is None:
         return f"{ending} and logged nothing"
     if end.lines_before:
         mark(log, lines=end.lines_before, offset=end.offset)
     where = "; ".join(filter(None, (reason.place, f"log line {end.lines_before + reason.line + 1}")))
     sentence = f"{ending}; the last line of its log: {reason.sentence}" if reason.guessed else reason.sentence
+    if lacks_space:
+        sentence = f"{sentence}; its log is below {log.parent}"
     return f"{sentence} ({where})"
 
 

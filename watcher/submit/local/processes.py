@@ -11,6 +11,7 @@ from pathlib import Path
 
 TAG_VARIABLE = "ASSET_WATCHER_TRY"
 _SETTLE = 0.1
+_GONE_WITHIN = 5.0
 
 
 def kill_tagged(tag: str) -> None:
@@ -40,8 +41,15 @@ def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None =
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, signal_number)
                 if wait:
-                    select.select([descriptor], [], [])
+                    _wait_for_end(descriptor)
     return living
+
+
+def _wait_for_end(descriptor: int) -> None:
+    """Wait a moment for the end of a process. One that takes longer is found, and killed, again by the next search."""
+    poll = select.poll()  # a daemon may have more descriptors than `select` can name
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(_GONE_WITHIN * 1000)
 
 
 @contextmanager

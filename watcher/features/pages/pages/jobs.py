@@ -11,18 +11,20 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import ValidationError
 
 from store.catalog import assets
+from store.database.paging import PageRequest
 from store.features.pages import run_history
 from store.runs import consumption, jobs, run_lists
 from store.runs.queue import kept_events
 from store.runs.run_lists import RunFilter
 from store.runs.runs import RunRow
 from watcher.features.pages.forms import Form, go_to
-from watcher.features.pages.parts import FEW, ListPart
+from watcher.features.pages.parts import FEW, ROWS, ListPart
 from watcher.features.pages.pictures.run_strip import run_strip
 from watcher.features.pages.rendering import Pages, View
 from watcher.features.replay.routes import ReplayBody, ReplayResponse, carry_out
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
+from watcher.serving.api.parameters import Offset
 from watcher.serving.api.routes.job_queues import QueueDecisionBody, decide
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
@@ -32,19 +34,25 @@ router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
 
 
 @router.get("")
-async def one_job(view: Pages, dag_id: str) -> Response:
-    return await _page(view, dag_id)
+async def one_job(view: Pages, dag_id: str, partitions: Offset = 0) -> Response:
+    """Show a job, and those of its partitions that wait from this place of their list on."""
+    return await _page(view, dag_id, partitions=partitions)
 
 
 async def _page(
-    view: View, dag_id: str, replay: ReplayResponse | None = None, fields: Mapping[str, str] | None = None
+    view: View,
+    dag_id: str,
+    replay: ReplayResponse | None = None,
+    fields: Mapping[str, str] | None = None,
+    partitions: int = 0,
 ) -> Response:
     """Return the job's page; with a `replay` that was counted from the `fields` of its form."""
+    window = PageRequest(limit=ROWS, offset=partitions)
     async with view.context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
         around = await assets.around_job(connection, dag_id)
         unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
-        (waiting,) = await waiting_jobs(connection, [job], view.context.planners)
+        (waiting,) = await waiting_jobs(connection, [job], view.context.planners, window)
         has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await run_lists.latest(connection, RunFilter(dag_id=dag_id), limit=FEW + 1)
@@ -56,6 +64,7 @@ async def _page(
         shown=dag_response(job, unprocessed),
         around=around,
         waiting=waiting,
+        partitions=partitions,
         kept=kept,
         runs=part,
         strip=run_strip(past.get(dag_id, ()), datetime.now(UTC)),

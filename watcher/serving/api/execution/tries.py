@@ -55,6 +55,7 @@ class TryContext(Shape):
     partition_key: str | None
     partition_complete: bool | None
     late: bool
+    redelivered: bool
     triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     """The events, without files that are left out, and with the new places of files that were moved."""
     left_out: Mapping[str, Sequence[JsonObject]]
@@ -136,6 +137,7 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
         partition_key=run.partition_key,
         partition_complete=run.partition_complete,
         late=run.late,
+        redelivered=run.redelivered,
         triggering_asset_events=triggering,
         left_out=left_out,
         inlets=await _named(connection, try_key.dag_id, around, "inlet"),

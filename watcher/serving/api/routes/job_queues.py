@@ -18,7 +18,7 @@ from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import check_count
 from watcher.serving.api.document.refusals import MAY_CONFLICT
-from watcher.serving.api.parameters import Body, Count, example
+from watcher.serving.api.parameters import Body, Count, UnorderedWindow, example
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
 from watcher.serving.api.waiting import waiting_jobs
@@ -51,10 +51,19 @@ class WaitingPartitionResponse(Shape):
     lacks: str | None
 
 
+class PartitionCounts(Shape):
+    """How many partitions lack something, wait until a run of theirs ends, and wait for nothing but their turn."""
+
+    lacking: int
+    busy: int
+    due: int
+
+
 class JobQueueResponse(Shape):
     """A job's queue. `reason` says what it waits for; `kept` counts the queued events that its schedule does not wait for.
 
-    `partitions` has what is queued by partition, the oldest first, if the job takes each partition by itself.
+    `partitions` has what is queued by partition, the oldest first, if the job takes each partition by itself: those of the page
+    that `limit` and `offset` ask for. `total_entries` is how many there are, and `partition_counts` what they wait for.
     """
 
     dag_id: str
@@ -64,6 +73,8 @@ class JobQueueResponse(Shape):
     kept: int
     assets: Sequence[QueuedAssetResponse]
     partitions: Sequence[WaitingPartitionResponse]
+    partition_counts: PartitionCounts
+    total_entries: int
 
 
 class QueueDecisionBody(Body):
@@ -95,10 +106,10 @@ class QueueDecisionResponse(Shape):
 
 
 @router.get("/{dag_id}/queue")
-async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueResponse:
-    """Return what the queue of a job holds and what it waits for."""
+async def get_queue(context: Context, _: Viewer, dag_id: str, window: UnorderedWindow) -> JobQueueResponse:
+    """Return what the queue of a job holds and what it waits for, and a page of its partitions."""
     async with context.database.reading() as connection:
-        (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)], context.planners)
+        (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)], context.planners, window)
         kept = await kept_events.count(connection, dag_id)
     return JobQueueResponse(
         dag_id=dag_id,
@@ -110,7 +121,11 @@ async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueRespons
             QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
             for queue in waiting.queues
         ],
-        partitions=[WaitingPartitionResponse.of(each, lacks=each.lacks or None) for each in waiting.partitions],
+        partitions=[
+            WaitingPartitionResponse.of(each, lacks=each.waits_for or None) for each in waiting.partitions.shown
+        ],
+        partition_counts=PartitionCounts.of(waiting.partitions),
+        total_entries=waiting.partitions.total,
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
 from fastapi import APIRouter, Request
 
 from config.errors import Problem
-from config.models.changes import ConfigurationChanges
 from store.errors import Conflict
 from store.processes import triggerers
 from store.processes.triggerers import RunningConfiguration
@@ -43,8 +42,9 @@ class RunningProcess(Shape):
 class ReloadResponse(Shape):
     """The changes of this reload, which are none if another reload was faster.
 
-    `decisions` says what people must decide about a watcher whose selection changed: until then it is blocked.
-    `dropped` counts the queued events that were dropped with their jobs, and so does `dequeued`, its word before. `kept` counts by job the queued events that its
+    The rest is that of the reload, or start, that applied the file, also if it was faster. `decisions` says what people must
+    decide about a watcher whose selection changed: until then it is blocked. `dropped` counts the queued events that were
+    dropped with their jobs, and so does `dequeued`, its word before. `kept` counts by job the queued events that its
     schedule does not wait for: they go with its next run. Of the events that were stored before a job was first seen,
     `caught_up` counts by job those of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
     `cleaned` counts by job the files of the former that it does not get, because `clean_source` has deleted them.
@@ -82,7 +82,7 @@ async def reload(request: Request, context: Context, actor: Admin) -> Any:
     ]
     counts = {"dropped": outcome.dequeued, "dequeued": outcome.dequeued, "kept": outcome.kept}
     counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out, "cleaned": outcome.cleaned}
-    decisions = await _decisions(await of_app(request), outcome.changes)  # the context of now knows the new watchers
+    decisions = await _decisions(await of_app(request), outcome.watchers)  # the context of now knows the new watchers
     content = {"result": outcome.result, "hash": outcome.hash, "decisions": decisions, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
 
@@ -93,9 +93,9 @@ def _problem_json(problem: Problem) -> Mapping[str, Any]:
     return {"type": "configuration", "loc": loc, "msg": problem.message, **where}
 
 
-async def _decisions(context: ApiContext, changes: ConfigurationChanges) -> Mapping[str, str]:
+async def _decisions(context: ApiContext, watchers: Iterable[str]) -> Mapping[str, str]:
     control = context.watchers.control
-    return {} if control is None else await control.undecided(changes.watchers.changed | changes.watchers.added)
+    return {} if control is None else await control.undecided(watchers)
 
 
 async def _processes(context: ApiContext, hash_: str) -> Sequence[RunningConfiguration]:

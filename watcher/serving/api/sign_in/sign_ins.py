@@ -109,7 +109,7 @@ async def optional_write(database: Database, write: Callable[[AsyncConnection], 
             async with database.transaction() as connection:
                 await write(connection)
     except UNAVAILABLE as error:
-        log.warning("api.not_recorded", error=str(error))
+        log.warning("api.not_recorded", error=str(error), kind=type(error).__name__)
     else:
         if scope.cancelled_caught:
             log.warning("api.not_recorded", error="the database was too slow")

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.runs.actions.changes import ChangeFeed, ChangeSet
+from triggers.shared.delays import sleep_for
 from watcher.host.loops import keep_going
 
 ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]
@@ -127,7 +128,7 @@ class LiveChanges:
                 for event in (stopping, self._woken, self._handed_out):
                     tasks.start_soon(_end_at, event, tasks.cancel_scope)
         if self._woken.is_set() and not stopping.is_set():
-            await anyio.sleep(max(0.0, self._polled_at + SHORTEST_INTERVAL - anyio.current_time()))
+            await sleep_for(self._polled_at + SHORTEST_INTERVAL - anyio.current_time())
 
     async def _poll(self, database: Database, shown: Shown, *, after: float) -> None:
         """Poll the database, except when the last poll was less than `after` seconds ago."""

@@ -1,0 +1,148 @@
+"""`python -m tests.simulation`: plays histories, and ends with 1 if one of them shows a fault of the product."""
+
+from __future__ import annotations
+
+from tests.simulation import virtual
+
+virtual.install()  # before anything of the product is imported
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from collections import Counter  # noqa: E402
+from collections.abc import Iterable  # noqa: E402
+from dataclasses import replace  # noqa: E402
+from itertools import product  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Final  # noqa: E402
+
+from tests.simulation import runner  # noqa: E402
+from tests.simulation.faults import FAULTS  # noqa: E402
+from tests.simulation.history import ROWS_OF_DEEDS, Plan  # noqa: E402
+from tests.simulation.kept import KEPT  # noqa: E402
+from tests.simulation.options import VALUES  # noqa: E402
+from tests.simulation.runner import Played  # noqa: E402
+
+SHOWN: Final = 12
+"""The most faults of one history that are printed."""
+MOST_SEEDS: Final = 500
+"""The seeds within which a planted fault is found."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=300, help="how many histories")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--at-once", type=int, default=2, help="how many at a time")
+    parser.add_argument("--kept", action="store_true", help="play the kept seeds as well")
+    parser.add_argument("--twice", action="store_true", help="play each seed twice, and compare")
+    parser.add_argument("--fault", choices=sorted(FAULTS), help="plant a fault, and count the seeds until it is found")
+    parser.add_argument("--show", type=int, help="play one seed, and print all that happens")
+    parser.add_argument("--shrink", type=int, help="leave out what a failing seed does not need")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
+    template = _template()
+    runner.install()
+    runner.warm_up(template)
+    if options.show is not None:
+        return _show(Plan.of(options.show), template, options.fault)
+    if options.shrink is not None:
+        return _shrink(Plan.of(options.shrink), template, options.fault)
+    if options.fault is not None:
+        return _find(options.fault, options.first, template, options.at_once)
+    seeds = [*range(options.first, options.first + options.seeds)]
+    if options.kept:
+        seeds = [*dict.fromkeys([*KEPT, *seeds])]
+    return _play(seeds, template, options.at_once, twice=options.twice)
+
+
+def _template() -> Path:
+    """Make the database that each history copies, by a program of its own: this process can do nothing else any more."""
+    runner.FOLDER.mkdir(parents=True, exist_ok=True)
+    program = "import sys; from pathlib import Path; from tests.databases import migrated_file; print(migrated_file(Path(sys.argv[1])))"
+    path = runner.FOLDER / "template.db"
+    path.unlink(missing_ok=True)
+    subprocess.run([sys.executable, "-c", program, str(runner.FOLDER)], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) -> int:
+    plans = [Plan.of(seed) for seed in seeds for _ in range(1 + twice)]
+    failed, cpu, counts = 0, 0.0, Counter[str]()
+    pairs, deeds, digests = set[str](), set[tuple[str, ...]](), dict[int, int]()
+    slowest = 0.0
+    for played in runner.play_all(plans, template, at_once=at_once):
+        cpu, slowest = cpu + played.cpu, max(slowest, played.cpu)
+        counts.update(played.counts)
+        pairs.update(map(str, played.pairs))
+        deeds.update(tuple(each) for each in played.deeds)
+        failed += _told(played)
+        if digests.setdefault(played.seed, played.digest) != played.digest:
+            print(f"seed {played.seed} played twice gives two traces")
+            failed += 1
+    print(
+        f"{len(plans)} histories, {failed} with a fault, {cpu:.0f} s of CPU ({cpu / max(len(plans), 1):.2f} s each, "
+        f"{slowest:.1f} s at most), {counts['items']} items"
+    )
+    every = sum(
+        len(one) * len(two) for place, one in enumerate(VALUES.values()) for two in [*VALUES.values()][place + 1 :]
+    )
+    print(
+        f"pairs of deeds played: {len(deeds)} of {len(ROWS_OF_DEEDS)}; pairs of options: {len(pairs)} of {every} (some are forbidden)"
+    )
+    print("deeds: " + ", ".join(f"{name} {number}" for name, number in sorted(counts.items()) if name != "items"))
+    return 1 if failed else 0
+
+
+def _told(played: Played) -> bool:
+    if played.faults:
+        print(f"seed {played.seed}:", *played.faults[:SHOWN], sep="\n    ", flush=True)
+    return bool(played.faults)
+
+
+def _show(plan: Plan, template: Path, fault: str | None) -> int:
+    [played] = runner.play_all([plan], template, fault=fault, keep_trace=True)
+    print(*played.trace, f"digest {played.digest}, {played.cpu:.2f} s of CPU", sep="\n")
+    return 1 if _told(played) else 0
+
+
+def _find(fault: str, first: int, template: Path, at_once: int) -> int:
+    plans = map(Plan.of, range(first, first + MOST_SEEDS))
+    played_before = 0
+    for played in runner.play_all(plans, template, at_once=at_once, fault=fault):
+        played_before += 1
+        if played.faults:
+            print(
+                f"{fault} ({FAULTS[fault].promise}): found by seed {played.seed}, after {played_before}: {played.faults[0][:200]}"
+            )
+            return 0
+    print(f"{fault} ({FAULTS[fault].promise}): not found in {MOST_SEEDS} seeds")
+    return 1
+
+
+def _shrink(plan: Plan, template: Path, fault: str | None) -> int:
+    """Leave out as many steps as possible."""
+    best: frozenset[int] | None = None
+    choices = sorted(product((True, False), repeat=len(plan.steps)), key=sum)
+    candidates = [frozenset(place for place, kept in enumerate(choice) if not kept) for choice in choices]
+    for without in candidates:
+        [played] = runner.play_all([replace(plan, without=without)], template, fault=fault)
+        if played.faults:
+            best = without
+            break
+    if best is None:
+        print(f"seed {plan.seed} shows no fault")
+        return 0
+    steps = [step for place, step in enumerate(plan.steps) if place not in best]
+    print(f"seed {plan.seed} needs {steps}: {played.faults[0]}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Where jobs run: drivers that outlive daemons, speak the Execution API over a bad network, and write a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Final, TypeAlias
+
+from tests.simulation.daemons import Answer, Daemon, NoAnswer
+from tests.simulation.sources import Folder, Version
+from tests.simulation.virtual import current
+from watcher.submit.base import (
+    Addresses,
+    Attachment,
+    Handle,
+    Needs,
+    SparkApplication,
+    Status,
+    Submission,
+    Submitter,
+    TryKey,
+)
+
+Item: TypeAlias = "Version | int"
+"""A version of a file, or the id of a row."""
+LOST_ANSWERS: Final = 0.03
+"""The share of requests of drivers that are lost, and of answers."""
+
+
+def items_of(extra: Mapping[str, Any]) -> list[Item]:
+    """Return what an event names."""
+    files = [Version(path=each["path"], modified=each["last_modified"]) for each in extra.get("files", ())]
+    return [*files, *extra.get("rows", ())]
+
+
+@dataclass(eq=False)
+class Driver:
+    """A driver of one try."""
+
+    tag: str
+    key: TryKey
+    context: Mapping[str, Any]
+    task: asyncio.Task[None] | None = None
+    exit_code: int | None = None
+    is_over: bool = False
+    was_cancelled: bool = False
+
+
+@dataclass(eq=False)
+class Cluster:
+    """All drivers, and the table that they write: a part for each run, replaced by a later try of it."""
+
+    folder: Folder
+    daemons: dict[str, Daemon] = field(default_factory=dict)
+    drivers: dict[str, Driver] = field(default_factory=dict)
+    table: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
+    successes: list[tuple[str, str, int]] = field(default_factory=list)
+    """The run and the number of each try whose success was accepted."""
+    claims: dict[str, list[int]] = field(default_factory=dict)
+    failing: float = 0.0
+    """The share of tries that fail by themselves."""
+    longest: float = 4.0
+    """The longest that a job works, in seconds."""
+    failed_by_job: set[tuple[str, str]] = field(default_factory=set)
+    """The runs of which a try failed by itself."""
+    could_not_read: set[tuple[str, str]] = field(default_factory=set)
+    """The runs of which a try did not find a file."""
+
+    def begin(self, submission: Submission) -> None:
+        if submission.tag in self.drivers:
+            return
+        driver = Driver(tag=submission.tag, key=submission.key, context=submission.context)
+        self.drivers[submission.tag] = driver
+        driver.task = current().create_task(self._live(driver), context=Context())
+
+    async def _live(self, driver: Driver) -> None:
+        try:
+            driver.exit_code = await self._work(driver)
+        except asyncio.CancelledError:
+            driver.was_cancelled = True
+            driver.exit_code = 143
+        driver.is_over = True
+
+    async def _work(self, driver: Driver) -> int:
+        loop, dag_id, run_id = current(), driver.key.dag_id, driver.key.run_id
+        await asyncio.sleep(loop.delay() + loop.random.random())
+        claimed = await self._insist(driver, "claim", {"nonce": driver.tag[:64]})
+        if claimed.status != 200:
+            return 3
+        triggering = claimed.json["triggering_asset_events"]
+        items = [item for events in triggering.values() for event in events for item in items_of(event["extra"])]
+        await asyncio.sleep(loop.random.random() * self.longest)
+        fails = loop.random.random() < self.failing
+        missing = [each for each in items if isinstance(each, Version) and not self.folder.is_there(each)]
+        if missing or fails:
+            (self.could_not_read if missing else self.failed_by_job).add((dag_id, run_id))
+            if loop.random.random() < 0.5:
+                await self._insist(driver, "finish", {"state": "failed", "message": "it failed"})
+            return 1
+        accepted = await self._insist(driver, "progress", {"stages": 1, "tasks": 1, "tasks_done": 1})
+        if accepted.status != 204:
+            return 3
+        before = self.table.get((dag_id, run_id))
+        self.table[dag_id, run_id] = items
+        finished = await self._insist(driver, "finish", {"state": "success"})
+        if finished.status != 200:
+            if before is None:
+                self.table.pop((dag_id, run_id), None)
+            else:
+                self.table[dag_id, run_id] = before
+            return 3
+        self.successes.append((dag_id, run_id, driver.key.try_number))
+        loop.note("loaded", f"{dag_id} {len(items)}")
+        return 0
+
+    async def _insist(self, driver: Driver, path: str, body: Mapping[str, Any]) -> Answer:
+        """Send a request until it is answered: as the SDK does, with one key for all its repetitions."""
+        loop = current()
+        headers = {"authorization": f"Bearer {driver.context['token']}", "idempotency-key": f"{driver.tag} {path}"}
+        while True:
+            daemon = self._reached(driver)
+            lost, answer_lost = (loop.random.random() < LOST_ANSWERS for _ in range(2))
+            try:
+                if daemon is None or lost:
+                    raise NoAnswer("it cannot be reached")
+                answer = await daemon.ask("POST", f"/execution/tries/{path}", dict(body), headers=headers)
+            except NoAnswer:
+                await asyncio.sleep(1 + loop.random.random())
+                continue
+            if answer.status >= 500 or answer_lost:
+                await asyncio.sleep(1 + loop.random.random())
+                continue
+            return answer
+
+    def _reached(self, driver: Driver) -> Daemon | None:
+        """Return the process at the address that the driver was given, or any other: there is a service before them."""
+        living = [each for each in self.daemons.values() if each.runs]
+        named = [each for each in living if each.address == driver.context["api"]]
+        return next(iter([*named, *living]), None)
+
+
+CLUSTER: Final[list[Cluster]] = []
+"""The one of this history."""
+
+
+class StandIn(Submitter):
+    """Starts drivers in the cluster, whose answers take their time."""
+
+    ends_with_home: ClassVar[bool] = True
+    poll_every = timedelta(seconds=1)
+
+    async def submit(self, submission: Submission) -> Handle:
+        loop = current()
+        await asyncio.sleep(loop.delay())
+        CLUSTER[0].begin(submission)
+        await asyncio.sleep(loop.delay())
+        return {"tag": submission.tag}
+
+    async def attach(self, key: TryKey, tag: str, handle: Handle | None) -> Handle | Attachment:  # noqa: ARG002
+        await asyncio.sleep(current().delay())
+        return {"tag": tag} if tag in CLUSTER[0].drivers else Attachment.ABSENT
+
+    async def poll(self, handle: Handle) -> Status:
+        driver = CLUSTER[0].drivers[handle["tag"]]
+        if driver.is_over:
+            return Status(phase="exited", exit_code=driver.exit_code, stopped=driver.was_cancelled)
+        return Status(phase="running")
+
+    async def cancel(self, handle: Handle, grace: float) -> None:  # noqa: ARG002
+        driver = CLUSTER[0].drivers[handle["tag"]]
+        await asyncio.sleep(current().delay())
+        if driver.task is not None and not driver.is_over:
+            driver.task.cancel()
+        while not driver.is_over:
+            await asyncio.sleep(0.1)
+
+    async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        yield json.dumps([dict(handle), offset]).encode()
+
+    def needs(self, application: SparkApplication) -> Needs:  # noqa: ARG002
+        return Needs()
+
+    def api_url(self, addresses: Addresses) -> str:
+        return addresses.local

@@ -1,0 +1,212 @@
+"""SQLite in line: aiosqlite's connections without threads, in virtual time, with the database's clock for `now`."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, Protocol, cast
+from zlib import crc32
+
+import aiosqlite
+from aiosqlite import core
+from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import LRUCache
+
+from store.database import drivers
+from tests.simulation.virtual import PROCESS, VirtualLoop, current, world_time
+
+AGAIN: Final = 0.02
+"""Seconds after which a statement that found the file locked is tried again."""
+PATIENCE: Final = 30.0
+"""Seconds after which it is no longer."""
+_JULIAN_DAY_OF_1970: Final = 2440587.5
+
+
+class Attached(Protocol):
+    """A simulated process, as its connections know it."""
+
+    name: str
+    connections: list[InLine]
+    commits: int
+    """The commits that it has made."""
+
+    def before_commit(self) -> None: ...
+    def after_commit(self) -> float:
+        """Return how many seconds more the answer takes."""
+
+    def is_without_database(self) -> bool: ...
+
+
+@dataclass(eq=False)
+class InLine:
+    """Stands for the queue before a connection's thread, and for the thread."""
+
+    waiting: deque[tuple[asyncio.Future[Any] | None, Callable[[], Any]]] = field(default_factory=deque)
+    is_busy: bool = False
+    raw: sqlite3.Connection | None = None
+    writes: bool = False
+    """A writing transaction is open."""
+
+    def __post_init__(self) -> None:
+        self.process = cast("Attached | None", PROCESS.get())
+        if self.process is not None:
+            self.process.connections.append(self)
+
+    def put_nowait(self, task: tuple[asyncio.Future[Any] | None, Callable[[], Any]]) -> None:
+        self.waiting.append(task)
+        if not self.is_busy:
+            self._next()
+
+    def _next(self) -> None:
+        self.is_busy = bool(self.waiting)
+        if self.waiting:
+            loop = current()
+            future, function = self.waiting.popleft()
+            name = _name(function)
+            quick = name not in ("execute", "commit")
+            loop.call_later(0 if quick else loop.delay() / 4, self._do, future, function, name, loop.time())
+
+    def _do(self, future: asyncio.Future[Any] | None, function: Callable[[], Any], name: str, since: float) -> None:
+        loop = current()
+        if name == "commit" and self.writes and self.process is not None:
+            self.process.before_commit()  # it may be its end
+        try:
+            if (
+                self.process is not None
+                and name in ("execute", "commit", "connector")
+                and self.process.is_without_database()
+            ):
+                raise _error("disk I/O error", sqlite3.SQLITE_IOERR)
+            result = _in_memory(function, name)()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY and loop.time() < since + PATIENCE:
+                loop.call_later(AGAIN * (1 + loop.random.random()), self._do, future, function, name, since)
+                return
+            self._answer(future, error, 0)
+            return
+        except Exception as error:  # noqa: BLE001  who waits for it raises it
+            self._answer(future, error, 0)
+            return
+        later = self._note(loop, function, name)
+        if name == "connector":
+            self.raw = result
+            _with_clock(result)
+        self._answer(future, result, later)
+
+    def _note(self, loop: VirtualLoop, function: Callable[[], Any], name: str) -> float:
+        """Follow the transaction. Return how many seconds more the answer takes."""
+        process = self.process
+        who = "world" if process is None else process.name
+        if name == "execute":
+            text = str(function.args[0])  # type: ignore[attr-defined]
+            loop.note("sql", f"{who} {crc32(text.encode())}")
+            if text.startswith("BEGIN"):
+                self.writes = text == "BEGIN IMMEDIATE"
+        elif name in ("commit", "rollback") and self.writes:
+            self.writes = False
+            loop.note(name, who)
+            if name == "commit" and process is not None:
+                process.commits += 1
+                return process.after_commit()
+        return 0.0
+
+    def _answer(self, future: asyncio.Future[Any] | None, result: Any, later: float) -> None:
+        if future is not None:
+            loop = current()
+            answer = core.set_exception if isinstance(result, BaseException) else core.set_result
+            loop.call_later(later + (loop.delay() / 4 if later else 0), answer, future, result)
+        self._next()
+
+    def cut(self) -> None:
+        """End the connection as the end of its process does: what is not committed is undone."""
+        self.waiting.clear()
+        if self.raw is not None:
+            with suppress(sqlite3.Error):
+                self.raw.close()
+
+
+class _NoThread:
+    daemon = True
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def start(self) -> None: ...
+
+
+_PRAGMAS: Final = {"busy_timeout": "busy_timeout=0", "synchronous": "synchronous=OFF"}
+"""What connections ask of a disk and of threads, and what is asked in its place."""
+
+
+def _in_memory(function: Callable[[], Any], name: str) -> Callable[[], Any]:
+    """Return what is done in place of a function of a connection."""
+    arguments = getattr(function, "args", ())
+    if name == "execute" and arguments and str(arguments[0]).startswith("PRAGMA "):
+        word = str(arguments[0]).removeprefix("PRAGMA ").partition("=")[0]
+        if word in _PRAGMAS:
+            return partial(function.func, f"PRAGMA {_PRAGMAS[word]}", *arguments[1:])  # type: ignore[attr-defined]
+    return function
+
+
+def _name(function: Callable[[], Any]) -> str:
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", ""))
+
+
+def _error(text: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+def _with_clock(raw: sqlite3.Connection) -> None:
+    """Let the connection's `now` be the world's, and let nothing wait in real time."""
+    raw.create_function("strftime", -1, _strftime)
+    raw.execute("PRAGMA synchronous=OFF")
+
+
+def _strftime(format_: str, moment: str, *modifiers: str) -> str:
+    assert (format_, moment) == ("%Y-%m-%d %H:%M:%f", "now"), (format_, moment, modifiers)
+    now = world_time()
+    for modifier in modifiers:
+        number, word = modifier.split()
+        assert word == "seconds"
+        now += timedelta(seconds=float(number))
+    milliseconds = now.microsecond // 1000
+    return f"{now:%Y-%m-%d %H:%M:%S}.{milliseconds:03d}"
+
+
+def install() -> None:
+    """Let connections have no thread, wait in virtual time, and no sync: the folder lies in memory."""
+    core.SimpleQueue = InLine  # type: ignore[assignment, misc]
+    core.Thread = _NoThread  # type: ignore[assignment, misc]
+    real = sqlite3.connect
+
+    def connect(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
+        options["timeout"] = 0
+        options["check_same_thread"] = False
+        return real(database, *arguments, **options)
+
+    core.sqlite3.connect = connect  # type: ignore[assignment]
+    assert aiosqlite.Connection is core.Connection
+    _share_statements()
+
+
+def _share_statements() -> None:
+    """Let all engines of this process, and of those forked from it, share their compiled statements."""
+    shared: LRUCache[Any, Any] = LRUCache(5_000)
+    SQLiteDialect_aiosqlite.__eq__ = lambda one, other: type(one) is type(other)  # type: ignore[method-assign, assignment]
+    SQLiteDialect_aiosqlite.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
+
+    def create(url: Any, **options: Any) -> AsyncEngine:
+        engine = create_async_engine(url, **options)
+        engine.sync_engine._compiled_cache = shared
+        return engine
+
+    drivers.create_async_engine = create
