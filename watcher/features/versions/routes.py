@@ -9,7 +9,7 @@ import structlog
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 
-from store.features.versions import superseding
+from store.features.versions import superseded_items
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import OwnTry, Writing, fenced, stored_answer
 from watcher.serving.api.parameters import Body, Text, example
@@ -46,7 +46,7 @@ async def superseded(call: Writing, body: AskedPaths, response: Response) -> Res
         raise HTTPException(413, f"{len(body.paths):,} paths are more than {MOST_PATHS:,}: ask for fewer at a time")
     async with call.context.database.transaction() as connection:
         key = await fenced(connection, call)
-        names = await superseding.leave_out(connection, key, {*body.paths})
+        names = await superseded_items.leave_out(connection, key, {*body.paths})
         answer = SupersededPaths(superseded=sorted(names))
         stored = await stored_answer(connection, call, response, answer.model_dump_json())
     if names:
