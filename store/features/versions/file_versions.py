@@ -40,10 +40,10 @@ Newest: TypeAlias = Mapping[FilePath, Sequence[NamedVersion]]
 
 def versions_of(event_id: int, asset_id: int, watcher: str | None, extra: str) -> Iterator[NamedVersion]:
     """Yield the versions that an event of a watcher names, in their order. `extra` is its JSON text. Markers vouch for others."""
-    said = {} if watcher is None else json.loads(extra)
-    if watcher is None or said.get("last") is True:
+    payload = {} if watcher is None else json.loads(extra)
+    if watcher is None or payload.get("last") is True:
         return
-    for number, file in enumerate(said.get("files", ())):
+    for number, file in enumerate(payload.get("files", ())):
         if isinstance(file, Mapping) and isinstance(name := file.get("key") or file.get("path"), str):
             path = FilePath(asset_id, watcher, file.get("bucket"), name)
             yield NamedVersion(event_id=event_id, number=number, path=path, content=file)
