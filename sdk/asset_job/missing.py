@@ -14,6 +14,8 @@ from asset_job.events import AssetEvent, TriggeringAssetEvents, name_in_event
 
 MOST_PATHS: Final = 10_000
 """The most paths of one question, and the most that a failure names."""
+MOST_ASKED_FOR: Final = 1_000
+"""The most files of a run for which the daemon is asked after a failure that names none of them."""
 PATIENCE: Final = 60.0
 """Seconds for which a question is repeated while the daemon does not answer."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ from store.detection.sketched_events import has_bits
 from store.fates import HAS_LOADED, Fate
 from store.features.versions import file_versions
 from store.features.versions.file_versions import FilePath, NamedVersion, Newest
-from store.keys import TryKey
+from store.keys import TaskInstanceKey, TryKey
 from store.runs import fates
 from store.runs.runs import this_run
 from store.runs.tries import changed_items
@@ -93,24 +93,32 @@ async def _of_some(
     return {run_id: [*map(_item, each)] for run_id, each in items.items() if each}
 
 
-async def leave_out(connection: AsyncConnection, key: TryKey, names: Collection[str]) -> Collection[str]:
-    """Leave files with these names out of a try from now on, as far as newer versions supersede them; return the names of those.
+async def missed(
+    connection: AsyncConnection, task: TaskInstanceKey, names: Collection[str]
+) -> Mapping[str, Sequence[ChangedItem]]:
+    """Return what newer versions supersede of the files with these names that a job misses, by name. Reads only.
 
     A run that has succeeded before leaves out nothing so: its part would have fewer rows.
     """
-    [run_id] = (await connection.execute(select(run.c.id).where(this_run(key.dag_id, key.run_id)))).scalars()
+    [run_id] = (await connection.execute(select(run.c.id).where(this_run(task.dag_id, task.run_id)))).scalars()
     jobs, versions = await _versions_of_runs(connection, [run_id])
     if not versions or run_id in await changed_items.have_succeeded(connection, [run_id]):
-        return ()
+        return {}
     asked = file_versions.named(versions[run_id][0], names)
     superseded = file_versions.superseded_by(await newer_at_job(connection, jobs[run_id], [asked]), asked)
-    if superseded:
-        known = await changed_items.of_try(connection, key)
-        changed = ChangedItems.merged([*known.items, *map(_item, superseded)])
-        await connection.execute(update(task_try).where(this_try(key)).values(changed_items=changed.to_json()))
-        counts = changed.counts_to_json()
-        await connection.execute(update(run).where(run.c.id == run_id).values(changed_items=counts))
-    return {version.path.name for version in superseded}
+    by_name = defaultdict[str, list[ChangedItem]](list)
+    for version in superseded:
+        by_name[version.path.name].append(_item(version))
+    return by_name
+
+
+async def leave_out(connection: AsyncConnection, key: TryKey, items: Collection[ChangedItem]) -> None:
+    """Keep with a try, which is locked, that it leaves out these items from now on."""
+    known = await changed_items.of_try(connection, key)
+    changed = ChangedItems.merged([*known.items, *items])
+    await connection.execute(update(task_try).where(this_try(key)).values(changed_items=changed.to_json()))
+    counts = changed.counts_to_json()
+    await connection.execute(update(run).where(this_run(key.dag_id, key.run_id)).values(changed_items=counts))
 
 
 def _item(version: NamedVersion) -> ChangedItem:
