@@ -42,17 +42,6 @@ class FoundFile:
     names: Sequence[int] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CopiedFile:
-    """What came of copying a loaded file.
-
-    `place` has the members of its description that differ at its new place, and its old address as `moved_from`, if it is `done`.
-    """
-
-    outcome: Outcome
-    place: Mapping[str, Any] | None = None
-
-
 class SourceCleaner(ABC):
     """Moves or deletes the files of one watcher. Each method may be called again with the same files, also after a kill.
 
@@ -81,12 +70,15 @@ class SourceCleaner(ABC):
         """Look for exactly these contents. Changes nothing."""
 
     @abstractmethod
-    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[CopiedFile]:
+    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[Outcome]:
         """Copy to the target and compare. `done` also if an earlier call has copied it."""
 
-    @abstractmethod
     async def find_copies(self, files: Sequence[LoadedFile]) -> Sequence[Mapping[str, Any] | None]:
-        """Look for copies that an earlier release has made; return the place of each, as `CopiedFile` has it. None: there is none."""
+        """Return where the copies of these files are: the members of their descriptions that differ there, and `moved_from`.
+
+        None: there is none, or it is not known where. By default nothing is known, and runs go without what was moved.
+        """
+        return [None] * len(files)
 
     @abstractmethod
     async def remove(self, files: Sequence[LoadedFile], *, begin: bool = True) -> Sequence[Outcome]:

@@ -20,7 +20,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from triggers.base import Finding
-from triggers.cleaning import CopiedFile, FoundFile, LoadedFile, Outcome
+from triggers.cleaning import FoundFile, LoadedFile, Outcome
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import format_moment
@@ -51,9 +51,9 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
         await self._status_of_root()
         return await _one_by_one([partial(self._look, file) for file in files])
 
-    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[CopiedFile]:
+    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[Outcome]:
         await self._status_of_root()
-        return await _one_by_one([partial(self._copied_and_described, file) for file in files])
+        return await _one_by_one([partial(_tried, partial(self._copied, file), missing="refused") for file in files])
 
     async def find_copies(self, files: Sequence[LoadedFile]) -> Sequence[Mapping[str, Any] | None]:
         return await _one_by_one([partial(self._described_copy, file) for file in files])
@@ -107,13 +107,6 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                     return "refused"
                 _take(folder, name, file.ticket)
             return _finished(folder, name, file)
-
-    def _copied_and_described(self, file: LoadedFile) -> CopiedFile:
-        outcome = _tried(partial(self._copied, file), missing="refused")
-        if outcome != "done":
-            return CopiedFile(outcome=outcome)
-        place = self._described_copy(file)
-        return CopiedFile(outcome="refused") if place is None else CopiedFile(outcome="done", place=place)
 
     def _described_copy(self, file: LoadedFile) -> Mapping[str, Any] | None:
         """Describe the copy of a file as an event would; None: no file of its size is there."""

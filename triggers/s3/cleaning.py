@@ -14,7 +14,7 @@ import anyio
 from botocore.exceptions import ClientError
 
 from triggers.base import Finding
-from triggers.cleaning import CopiedFile, FoundFile, LoadedFile, Outcome
+from triggers.cleaning import FoundFile, LoadedFile, Outcome
 from triggers.errors import TriggerError
 from triggers.file_scan.questions.cleaning import FileCleaner
 from triggers.file_scan.versions import SECOND, moment_of, parse_moment
@@ -58,7 +58,7 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
     async def find(self, files: Sequence[LoadedFile]) -> Sequence[FoundFile]:
         return await _each(files, self._look)
 
-    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[CopiedFile]:
+    async def copy(self, files: Sequence[LoadedFile]) -> Sequence[Outcome]:
         target = self.options.target
         assert target is not None  # noqa: S101  else nothing is copied
         async with self.client.writer.open() as client:
@@ -69,8 +69,7 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
         if target is None:
             return [None] * len(files)
         async with self.client.writer.open() as client:
-            copied = await _each(files, lambda file: self._existing_copy(client, file, target))
-        return [None if copy is None else copy.place for copy in copied]
+            return await _each(files, lambda file: self._described_copy(client, file, target))
 
     async def remove(self, files: Sequence[LoadedFile], *, begin: bool = True) -> Sequence[Outcome]:
         if not begin:  # a DELETE is done, or was never begun
@@ -120,24 +119,21 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
         key = target.prefix + self.options.name_below(str(file.content["key"]))
         return {"Bucket": target.bucket, "Key": key}
 
-    async def _existing_copy(self, client: Any, file: LoadedFile, target: ObjectPlace) -> CopiedFile | None:
-        """Return what is at the place of a file's copy; None: nothing is there."""
+    async def _described_copy(self, client: Any, file: LoadedFile, target: ObjectPlace) -> Mapping[str, Any] | None:
         place = self._place_of(file, target)
         copy = await _head(client, {**place, **self.client.writer.extra})
-        if copy is None:
-            return None
-        return CopiedFile(outcome="done", place=_described(place, copy, file)) if _is_copy(copy, file) else _EXISTS
+        return None if copy is None or not _is_copy(copy, file) else _described(place, copy, file)
 
-    async def _copied(self, client: Any, file: LoadedFile, target: ObjectPlace) -> CopiedFile:
+    async def _copied(self, client: Any, file: LoadedFile, target: ObjectPlace) -> Outcome:
         if int(file.content["size"]) > LARGEST_COPY:
-            return CopiedFile(outcome="too_large")
-        extra = self.client.writer.extra
-        if (before := await self._existing_copy(client, file, target)) is not None:
-            return before
+            return "too_large"
+        extra, place = self.client.writer.extra, self._place_of(file, target)
+        if (copy := await _head(client, {**place, **extra})) is not None:
+            return "done" if _is_copy(copy, file) else "exists"
         source = {"Bucket": self.options.bucket, "Key": file.content["key"]}
         head = await _head(client, {**source, "IfMatch": _etag(file), **extra})
         if head is None or moment_of(head["LastModified"]) // SECOND != _written(file) // SECOND:
-            return CopiedFile(outcome="gone")
+            return "gone"
         try:
             await client.copy_object(
                 CopySource=source,
@@ -145,19 +141,16 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
                 IfNoneMatch="*",
                 MetadataDirective="REPLACE",
                 Metadata={**head["Metadata"], TICKET: file.ticket},
-                **self._place_of(file, target),
+                **place,
                 **{name: head[name] for name in _KEPT_HEADERS if name in head},
                 **extra,
             )
         except ClientError as error:
             if _code(error) in _MISSING | _CHANGED | _BUSY:
-                return CopiedFile(outcome="refused")  # another look says why
+                return "refused"  # another look says why
             raise
-        copy = await self._existing_copy(client, file, target)
-        return copy if copy is not None and copy.outcome == "done" else CopiedFile(outcome="refused")
-
-
-_EXISTS: Final = CopiedFile(outcome="exists")
+        copy = await _head(client, {**place, **extra})
+        return "done" if copy is not None and _is_copy(copy, file) else "refused"
 
 
 async def cleaning_check(client: S3Client, options: S3NewFilesOptions) -> Finding:

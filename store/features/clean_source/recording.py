@@ -32,9 +32,15 @@ class CleanedWatcher:
 
 
 async def apply(
-    connection: AsyncConnection, applied: AppliedCatalog, watchers: Mapping[str, CleanedWatcher]
+    connection: AsyncConnection,
+    applied: AppliedCatalog,
+    watchers: Mapping[str, CleanedWatcher],
+    more_assets: Collection[str] = (),
 ) -> AppliedFeature:
-    """Mirror the watchers, given by name. Events of a watcher that is left out are not recorded any more."""
+    """Mirror the watchers, given by name. Events of a watcher that is left out are not recorded any more.
+
+    Events of `more_assets` may name the same files.
+    """
     configured = {name: watcher.after.total_seconds() for name, watcher in watchers.items()}
     if configured != {row.watcher: row.after_seconds for row in await connection.execute(select(cleaned_watcher))}:
         await connection.execute(delete(cleaned_watcher))
@@ -42,7 +48,8 @@ async def apply(
             rows = [{"watcher": name, "after_seconds": seconds} for name, seconds in sorted(configured.items())]
             await connection.execute(insert(cleaned_watcher), rows)
     await removed_files.give_up_search(connection, watchers.keys())
-    named = {applied.asset_ids[name] for watcher in watchers.values() for name in watcher.assets}
+    own = {name for watcher in watchers.values() for name in watcher.assets}
+    named = {applied.asset_ids[name] for name in own.union(more_assets)}
     interest = named | await removed_files.assets_of_interest(connection)
     return AppliedFeature(interest=interest, counts={"cleaned": await _cleaned_before(connection, applied)})
 

@@ -31,7 +31,7 @@ from store.database.schema import (
 )
 from store.fates import Fate
 from store.features.clean_source.tables import IS_SOUGHT, removed_file
-from store.runs.tries.changed_items import ChangedItem
+from store.runs.tries.changed_items import ChangedItem, name_of
 
 _LOCK: Final = 7_305_811_464_228_961_113  # an arbitrary number that nothing else uses
 _f, _r = removed_file.c, run_asset_event.c
@@ -60,7 +60,8 @@ async def _exclude_removals(connection: AsyncConnection) -> None:
 
 
 async def take_in_hand(connection: AsyncConnection, files: Collection[FileOfEvent], *, moves: bool) -> None:
-    """Record that files are being removed. The caller has excluded runs, decided that they may go, and forgotten what was recorded."""
+    """Record that files are being removed. The caller has excluded runs, and decided that they may go."""
+    await forget(connection, files)
     place = json.dumps(UNKNOWN_PLACE) if moves else None
     rows = [{"event_id": each.event_id, "number": each.number, "place": place, "in_hand": True} for each in files]
     if rows:
@@ -103,15 +104,29 @@ async def forget(connection: AsyncConnection, files: Collection[FileOfEvent]) ->
         await connection.execute(delete(removed_file).where(tuple_(_f.event_id, _f.number).in_(some)))
 
 
-async def of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, Mapping[int, Fate]]:
-    """Return the files that are gone from their places, by event and number, each with its fate."""
-    gone: defaultdict[int, dict[int, Fate]] = defaultdict(dict)
+class RemovedFile(NamedTuple):
+    """A file that is gone from its place: `cleaned`, or `moved`, with the address of its new place if that is known."""
+
+    fate: Fate
+    moved_to: str | None = None
+
+
+async def of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, Mapping[int, RemovedFile]]:
+    """Return the files that are gone from their places, by event and number."""
+    gone: defaultdict[int, dict[int, RemovedFile]] = defaultdict(dict)
     for some in chunks(sorted(event_ids)):
         here = is_one_of(_f.event_id, some, connection.dialect.name)
         query = select(_f.event_id, _f.number, _f.place).where(here, ~_f.in_hand)
         for row in await connection.execute(query):
-            gone[row.event_id][row.number] = Fate.CLEANED if row.place is None else Fate.MOVED
+            gone[row.event_id][row.number] = _removed(row.place)
     return gone
+
+
+def _removed(text: str | None) -> RemovedFile:
+    if text is None:
+        return RemovedFile(Fate.CLEANED)
+    place = json.loads(text)
+    return RemovedFile(Fate.MOVED, name_of(place) if place else None)
 
 
 async def between(connection: AsyncConnection, low: int, high: int) -> Mapping[int, Mapping[int, Fate]]:

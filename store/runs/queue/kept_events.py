@@ -45,6 +45,11 @@ async def count(connection: AsyncConnection, dag_id: str) -> int:
     return events
 
 
+def all_of_job(dag_id: str) -> Select[Any]:
+    """Select the ids of all queued events of a job."""
+    return select(_q.event_id).where(_q.dag_id == dag_id)
+
+
 async def _kept(connection: AsyncConnection, dag_id: str) -> ColumnElement[bool]:
     """Return the condition that a queued event is one of these: of which assets they are, and what they satisfied."""
     each = queues.first_of_each(_j.dag_id == dag_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,10 +22,6 @@ from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 pytestmark = pytest.mark.service
 
 DELETE = {"delete": True, "after": "0s"}
-
-
-async def copied(cleaner: SourceCleaner, files: Sequence[LoadedFile]) -> list[str]:
-    return [each.outcome for each in await cleaner.copy(files)]
 
 
 def cleaner_of(watcher: S3NewFiles) -> SourceCleaner:
@@ -126,13 +122,14 @@ async def test_an_object_is_moved_with_its_metadata(
     s3_server.client.put_object(Bucket=bucket, Key="in/x/ü +.csv", Body=b"a", **headers)
     watcher = moving(client, bucket)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["done"]
-    [copy] = await cleaner.copy(files)
+    assert await cleaner.copy(files) == ["done"]
+    assert await cleaner.copy(files) == ["done"]
     assert await cleaner.remove(files) == ["done"]
     assert keys(s3_server, bucket) == ["done/x/ü +.csv"]
     head = s3_server.client.head_object(Bucket=bucket, Key="done/x/ü +.csv")
     version = {"version_id": head["VersionId"]} if versioned else {}
-    assert copy.place == {
+    [place] = await cleaner.find_copies(files)
+    assert place == {
         "bucket": bucket,
         "key": "done/x/ü +.csv",
         "size": 1,
@@ -140,7 +137,6 @@ async def test_an_object_is_moved_with_its_metadata(
         "moved_from": f"s3://{bucket}/in/x/ü +.csv",
         **version,
     }
-    assert await cleaner.find_copies(files) == [copy.place]
     moved = s3_server.client.get_object(Bucket=bucket, Key="done/x/ü +.csv")
     assert moved["Body"].read() == b"a"
     assert moved["Metadata"] == {"author": "me", TICKET: "t0"}
@@ -154,7 +150,7 @@ async def test_another_object_at_the_target_is_not_overwritten(
     put("done/a", body=b"other")
     watcher = moving(client, bucket)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["exists"]
+    assert await cleaner.copy(files) == ["exists"]
     assert await cleaner.find_copies(files) == [None]
     assert s3_server.client.get_object(Bucket=bucket, Key="done/a")["Body"].read() == b"other"
 
@@ -166,7 +162,7 @@ async def test_an_object_that_changes_before_it_is_copied_is_not_copied(
     watcher = moving(client, bucket)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
     put("in/a", body=b"new")
-    assert await copied(cleaner, files) == ["gone"]
+    assert await cleaner.copy(files) == ["gone"]
     assert keys(s3_server, bucket) == ["in/a"]
 
 
@@ -175,7 +171,7 @@ async def test_what_one_request_cannot_copy_stays(client: S3Client, bucket: str,
     watcher = moving(client, bucket)
     cleaner, [file] = cleaner_of(watcher), await loaded(watcher)
     large = LoadedFile(ticket="t0", content={**file.content, "size": 6 * 1024**3})
-    assert await copied(cleaner, [large]) == ["too_large"]
+    assert await cleaner.copy([large]) == ["too_large"]
 
 
 async def test_missing_rights_are_said_with_the_remedy(

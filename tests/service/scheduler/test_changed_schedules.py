@@ -40,9 +40,11 @@ from store.references import satisfied
 from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.queue import kept_events, queues
 from store.runs.queue.queues import QueueFilter
+from store.runs.tries.changed_items import ItemHooks
 from tests import features
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
+from tests.features import ITEM_HOOKS
 from tests.service.scheduler import lacking_model
 from tests.service.scheduler.processes import AGE, Processes
 from tests.service.scheduler.schedule_model import (
@@ -294,7 +296,7 @@ async def _replay(
         include_dropped=include_dropped,
     )
     async with database.transaction() as connection:
-        _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+        _, counts = await replays.begin(connection, which, ITEM_HOOKS, actor="a person", expected_count=None)
     counted = model.replay(dag_id, first, last, include_dropped=include_dropped)
     assert counts.queued == counted["queued"]
     assert (counts.cleared, counts.cleared_runs) == (counted["over"], counted["cleared_runs"])
@@ -448,8 +450,10 @@ def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
     """Plant: a replay misses the event that was committed last."""
     begin = replays.begin
 
-    async def early(connection: AsyncConnection, which: ReplayRange, **more: Any) -> tuple[int, ReplayCounts]:
-        made = await begin(connection, which, **more)
+    async def early(
+        connection: AsyncConnection, which: ReplayRange, hooks: ItemHooks, **more: Any
+    ) -> tuple[int, ReplayCounts]:
+        made = await begin(connection, which, hooks, **more)
         await connection.execute(update(replay).values(last_event=replay.c.last_event - 1))
         return made
 
@@ -459,7 +463,7 @@ def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
 def clearing_twice(patch: pytest.MonkeyPatch) -> None:
     """Plant: a replay also clears the runs that are made of what it has queued, and those of later events."""
 
-    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: int) -> tuple[Sequence[int], int]:
+    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: Any) -> tuple[Sequence[int], int]:
         runs = and_(run.c.dag_id == which.dag_id, run.c.state == "success")
         await connection.execute(update(run).where(runs).values(state="queued"))
         return [], 0
@@ -535,7 +539,7 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
         await committed.wait()
         async with database.transaction() as connection:
             which = ReplayRange(dag_id="one", since=LONG_AGO, until=datetime.max.replace(tzinfo=UTC))
-            _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+            _, counts = await replays.begin(connection, which, ITEM_HOOKS, actor="a person", expected_count=None)
     assert (counts.waiting, counts.queued) == (1, 0)
     await scheduler.check()
     assert [len(events) for events in (await consumed(database, "one")).values()] == [1]

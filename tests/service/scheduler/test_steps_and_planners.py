@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from store.catalog import open_steps
 from store.database import Database
 from store.runs.queue.queues import JobQueue
+from store.runs.tries.changed_items import ItemHooks
 from tests.databases import on_both
 from tests.service.scheduler.settings import configure, consumed, job_on, leadership_of, queued, set_paused, tell
 from watcher.scheduling.planning.base import JobStep, Planner, PlannerMissing, Planners
@@ -52,7 +53,7 @@ async def scheduler_with(
     )
 
 
-async def never(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:  # noqa: ARG001
+async def never(connection: AsyncConnection, queue: JobQueue, _item_hooks: ItemHooks) -> RunPlan | None:  # noqa: ARG001
     raise AssertionError("nothing is open")
 
 
@@ -75,7 +76,7 @@ async def test_a_feature_that_raises_delays_its_own_job_only(database: Database,
     ids = await configure(database, [job_on("before", "a"), job_on("broken", "a", mode=mode), job_on("last", "a")])
     planner, broken = NewestOnly(fails=True), True
 
-    async def step(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    async def step(connection: AsyncConnection, queue: JobQueue, _item_hooks: ItemHooks) -> RunPlan | None:
         if broken:
             raise RuntimeError("a fault of the step")
         await open_steps.close(connection, queue.dag_id, "x")
@@ -115,7 +116,7 @@ async def test_a_step_comes_before_the_queue_and_goes_on_in_a_paused_job_if_a_pe
     ids = await configure(database, [job_on(name, "a") for name in ("asked", "new")])
     taken: list[str] = []
 
-    async def step(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    async def step(connection: AsyncConnection, queue: JobQueue, _item_hooks: ItemHooks) -> RunPlan | None:
         taken.append(queue.dag_id)
         if taken.count(queue.dag_id) == 3:
             await open_steps.close(connection, queue.dag_id, "x")
@@ -142,7 +143,7 @@ async def test_planners_forget_a_job_for_which_a_step_queued_events(database: Da
     ids = await configure(database, [job_on("one", "a", mode="newest"), job_on("two", "a", mode="newest")])
     planner = NewestOnly()
 
-    async def step(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    async def step(connection: AsyncConnection, queue: JobQueue, _item_hooks: ItemHooks) -> RunPlan | None:
         await open_steps.close(connection, queue.dag_id, "x")
         return RunPlan()
 

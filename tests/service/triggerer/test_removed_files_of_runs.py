@@ -10,19 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, insert, select, update
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Applied
 from store.database import Database
-from store.database.schema import asset_event, job, run, task_instance
+from store.database.schema import asset_event, job, queued_event, run, task_instance
 from store.features.catchup import catchups
 from store.features.clean_source import recording, removed_files
 from store.features.clean_source.recording import CleanedWatcher
 from store.features.clean_source.removed_files import FileOfEvent
 from store.features.clean_source.tables import cleaning
 from store.keys import JobDefinition
+from store.runs.actions import decisions
 from store.runs.tries import tries
 from store.runs.tries.try_lookup import OpenTry
 from tests.databases import on_both
@@ -30,6 +32,7 @@ from tests.features import HOOKS, ITEM_HOOKS
 from tests.schedulers import make_scheduler
 from tests.servers import S3Server
 from tests.service.api.application import Api, Try, adapted, make_context, serving
+from tests.service.store.words import until_somebody_waits
 from tests.service.triggerer.cleaning_world import (
     BucketPlace,
     CleaningWorld,
@@ -38,10 +41,11 @@ from tests.service.triggerer.cleaning_world import (
     cleaning_world,
     declared,
 )
-from tests.unit.submit.plain import plain_python, submissions
+from tests.unit.submit.plain import make_submission, plain_python, submissions
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.arguments import with_rendered_arguments
 from watcher.scheduling.tries.run_starter import RunStarter
 from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import SparkApplication
@@ -293,6 +297,11 @@ async def test_a_run_of_which_nothing_is_left_is_skipped_without_a_driver(
         await jobs.load("a.csv")
         await jobs.clean("a.csv")
         await jobs.reload({"load": DEFINITION, "later": CATCHUP})
+        [event_id] = [row.id for row in await jobs.world.rows(select(asset_event.c.id))]
+        queued = {"dag_id": "later", "event_id": event_id, "asset_id": 1, "created_at": datetime.now(UTC)}
+        await jobs.world.do(insert(queued_event).values(queued))
+        assert (await jobs.api.get("/api/v2/dags/later/queue"))["cleaned"] == 1
+        await jobs.world.do(delete(queued_event))
         assert await jobs.start() == {}
         assert jobs.started == {}
         assert await jobs.runs("later") == [("success", "cleaned")]
@@ -338,7 +347,10 @@ async def test_moved_files_are_read_at_their_new_place(database: Database, place
         [file] = context["triggering_asset_events"]["inbox"][0]["extra"]["files"]
         assert context["left_out"] == {}
         if isinstance(place, FolderPlace):
-            assert file["path"] == f"{place.done}/b.csv"
+            template = "{{ triggering_asset_events.inbox[0].extra.files[0].path }}"
+            submission = make_submission(jobs.open[0].key.task_instance_id, Path("x.py"), template)
+            rendered = await with_rendered_arguments(replace(submission, key=jobs.open[0].key), database)
+            assert [*rendered.application.args] == [file["path"]] == [f"{place.done}/b.csv"]
             assert file["moved_from"] == before["path"]
             assert Path(file["path"]).stat().st_ino == file["inode"]
         else:
@@ -402,3 +414,33 @@ async def test_a_removed_job_is_owed_nothing(database: Database, folder: FolderP
         await jobs.reload({"load": DEFINITION})
         await jobs.world.clean()
         assert folder.names() == []
+
+
+async def test_a_clear_waits_for_the_step_that_takes_files_in_hand(
+    database: Database, folder: FolderPlace, tmp_path: Path
+) -> None:
+    """Else it would not see them, and the run would begin with files that go."""
+    async with job_world(database, folder, tmp_path) as jobs:
+        await jobs.load("a.csv")
+        [event_id] = [row.id for row in await jobs.world.rows(select(asset_event.c.id))]
+        [run_id] = await jobs.run_ids("load")
+        async with anyio.create_task_group() as tasks, database.transaction() as connection:
+            await removed_files.exclude_runs(connection)
+            await removed_files.take_in_hand(connection, [FileOfEvent(event_id, 0)], moves=False)
+            tasks.start_soon(partial(jobs.clear, "load", run_id, 409))
+            await until_somebody_waits(database)
+        assert await jobs.runs("load") == [("success", None)]
+
+
+async def test_a_removal_waits_for_a_clear_and_then_leaves_the_files(
+    database: Database, folder: FolderPlace, tmp_path: Path
+) -> None:
+    async with job_world(database, folder, tmp_path) as jobs:
+        await jobs.load("a.csv")
+        [run_id] = await jobs.run_ids("load")
+        async with anyio.create_task_group() as tasks, database.transaction() as connection:
+            await decisions.clear(connection, "load", run_id, item_hooks=ITEM_HOOKS)
+            tasks.start_soon(jobs.world.clean)
+            await until_somebody_waits(database)
+        assert folder.names() == ["a.csv"]
+        assert await jobs.start() == {"load": ["a.csv"]}

@@ -12,6 +12,7 @@ from store.catalog.watchers import WatcherRow
 from store.detection.rejections import RejectedRow
 from store.detection.starts import WatcherPast
 from store.fates import Fate, of_item, of_run
+from store.features.clean_source.removed_files import RemovedFile
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
@@ -282,7 +283,7 @@ def test_an_event_of_an_older_release_lacks_members_and_still_names_the_content(
 
 @pytest.mark.parametrize("explanation", [GONE, said("unknown")])
 def test_a_file_that_was_cleaned_away_was_loaded_before(explanation: Explanation) -> None:
-    file, removed = replace(event(), files=1), {7: {0: Fate.CLEANED}}
+    file, removed = replace(event(), files=1), {7: {0: RemovedFile(Fate.CLEANED)}}
     known = evidence(file, at=(run("success"), queued("copy")), removed=removed)
     judged = verdict(explanation, known)
     assert {each.dag_id: each.fate for each in judged.at_jobs} == {"load": Fate.CLEANED, "copy": Fate.CLEANED}
@@ -293,7 +294,7 @@ def test_a_file_that_was_cleaned_away_was_loaded_before(explanation: Explanation
 
 
 def test_a_run_that_went_without_a_file_is_not_said_to_have_loaded_it() -> None:
-    file, removed = replace(event(), files=1), {7: {0: Fate.CLEANED}}
+    file, removed = replace(event(), files=1), {7: {0: RemovedFile(Fate.CLEANED)}}
     with_it, without = run("success", dag_id="load"), run("success", dag_id="later")
     assert without.run is not None
     without = replace(without, run=replace(without.run, id=2))
@@ -305,7 +306,9 @@ def test_a_run_that_went_without_a_file_is_not_said_to_have_loaded_it() -> None:
 
 @pytest.mark.parametrize("explanation", [GONE, said("unknown")])
 def test_a_file_that_was_moved_is_loaded_from_its_new_place_by_jobs_that_wait_for_it(explanation: Explanation) -> None:
-    file, removed = replace(event(), files=1), {7: {0: Fate.MOVED}}
+    file, removed = replace(event(), files=1), {7: {0: RemovedFile(Fate.MOVED, "/done/a")}}
     judged = verdict(explanation, evidence(file, at=(run("success"), queued("copy")), removed=removed))
     assert {each.dag_id: each.fate for each in judged.at_jobs} == {"load": Fate.MOVED, "copy": Fate.QUEUED}
+    assert judged.facts["moved_to"] == "/done/a"
+    assert "`clean_source` has moved it to /done/a" in judged.sentence or explanation is not GONE
     assert judged.state == Fate.QUEUED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,6 @@ def trigger(folder: Path, clean_source: Any = DELETE, **options: Any) -> FileNew
 
 def mover(folder: Path) -> FileNewFiles:
     return trigger(folder, {"move_to": str(folder.parent / "done"), "after": "0s"})
-
-
-async def copied(cleaner: SourceCleaner, files: Sequence[LoadedFile]) -> list[str]:
-    return [each.outcome for each in await cleaner.copy(files)]
 
 
 def cleaner_of(watcher: FileNewFiles) -> SourceCleaner:
@@ -215,15 +211,15 @@ async def test_a_file_is_moved_with_its_path_time_and_mode(inbox: Path) -> None:
     before = path.stat()
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["done"]
+    assert await cleaner.copy(files) == ["done"]
     assert path.exists()
-    [copy] = await cleaner.copy(files)
+    assert await cleaner.copy(files) == ["done"]
     assert await cleaner.remove(files) == ["done"]
     moved = inbox.parent / "done/x/y/a.csv"
     content = files[0].content
     here = {"path": str(moved), "inode": moved.stat().st_ino, "moved_from": str(path)}
-    assert copy.place == {"size": content["size"], "last_modified": content["last_modified"], **here}
-    assert await cleaner.find_copies(files) == [copy.place]
+    [place] = await cleaner.find_copies(files)
+    assert place == {"size": content["size"], "last_modified": content["last_modified"], **here}
     assert moved.read_text() == "a" * 3_000_000
     assert (moved.stat().st_mtime_ns, moved.stat().st_mode) == (before.st_mtime_ns, before.st_mode)
     assert all_below(inbox) == {"x": "", "x/y": ""}
@@ -235,7 +231,7 @@ async def test_another_file_at_the_target_is_not_overwritten(inbox: Path) -> Non
     (inbox.parent / "done/a.csv").write_text("other")
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["exists"]
+    assert await cleaner.copy(files) == ["exists"]
     assert await cleaner.find_copies(files) == [None]
     assert (inbox.parent / "done/a.csv").read_text() == "other"
     assert (inbox / "a.csv").read_text() == "a"
@@ -246,7 +242,7 @@ async def test_what_a_killed_copy_left_is_written_anew(inbox: Path) -> None:
     (inbox.parent / "done/.t0").write_text("wh")
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["done"]
+    assert await cleaner.copy(files) == ["done"]
     assert all_below(inbox.parent / "done") == {"a.csv": "whole"}
 
 
@@ -258,7 +254,7 @@ async def test_a_file_that_is_written_while_it_is_copied_is_not_copied(
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
     with before_call("utime", lambda: path.write_text("b") and None, monkeypatch):
-        assert await copied(cleaner, files) == ["gone"]
+        assert await cleaner.copy(files) == ["gone"]
     assert all_below(inbox.parent / "done") == {}
 
 
@@ -268,7 +264,7 @@ async def test_a_missing_target_is_no_reason_to_remove_anything(inbox: Path) -> 
     (inbox.parent / "done2").mkdir()
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
-    assert await copied(cleaner, files) == ["refused"]
+    assert await cleaner.copy(files) == ["refused"]
 
 
 async def test_a_file_system_without_hard_links_is_served(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +277,7 @@ async def test_a_file_system_without_hard_links_is_served(inbox: Path, monkeypat
     watcher = mover(inbox)
     cleaner, files = cleaner_of(watcher), await loaded(watcher)
     monkeypatch.setattr(os, "link", refuse)
-    assert await copied(cleaner, files) == ["done"]
+    assert await cleaner.copy(files) == ["done"]
     with before_call("rename", lambda: (inbox.parent / "next").replace(path), monkeypatch):
         assert await cleaner.remove(files) == ["done"]
     assert all_below(inbox) == {"a.csv": "new"}

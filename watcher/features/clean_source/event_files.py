@@ -186,10 +186,12 @@ class EventFilesCleaner:
     async def _copied(self, in_hand: FilesInHand) -> FilesInHand:
         """Copy the files to the target, and record that. Only what was copied stays in hand."""
         numbers = [*in_hand.files]
-        copies = dict(zip(numbers, await self.watcher.cleaner.copy(self._loaded(numbers)), strict=True))
-        places = {number: copy.place for number, copy in copies.items() if copy.place is not None}
-        files = {number: names for number, names in in_hand.files.items() if number in places}
-        refused = {number: copy.outcome for number, copy in copies.items() if number not in places}
+        loaded = self._loaded(numbers)
+        copies = dict(zip(numbers, await self.watcher.cleaner.copy(loaded), strict=True))
+        found = dict(zip(numbers, await self.watcher.cleaner.find_copies(loaded), strict=True))
+        files = {number: names for number, names in in_hand.files.items() if copies[number] == "done"}
+        places = {number: place for number in files if (place := found[number]) is not None}
+        refused = {number: outcome for number, outcome in copies.items() if number not in files}
         left = [name for number in refused for name in in_hand.files[number]]
         outcomes = {**in_hand.outcomes, **refused}
         copied = replace(in_hand, files=files, outcomes=outcomes, is_copied=True, places=places)

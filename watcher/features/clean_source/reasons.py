@@ -7,6 +7,7 @@ from typing import Final
 
 from store.fates import MEANINGS, STAYING, Fate
 from store.features.clean_source.cleanings import Cleaning
+from store.features.clean_source.removed_files import RemovedFile
 from triggers.errors import Finding
 
 SENTENCES: Final[Mapping[str, str]] = {
@@ -46,10 +47,11 @@ def finding_of(staying: Mapping[str, int], target: str | None) -> Finding | None
     )
 
 
-def sentences_of_missing(cleaning: Cleaning | None, files: int, removed: Fate | None) -> Sequence[str]:
+def sentences_of_missing(cleaning: Cleaning | None, files: int, removed: RemovedFile | None) -> Sequence[str]:
     """Say of a file that the source lacks what cleaning has made of it. Its event has so many. `removed` None: nothing is known."""
     if removed is not None:
-        return (f"`clean_source` has {'moved' if removed is Fate.MOVED else 'deleted'} it",)
+        to = "" if removed.moved_to is None else f" to {removed.moved_to}"
+        return (f"`clean_source` has {'moved' if removed.fate is Fate.MOVED else 'deleted'} it{to}",)
     parts = ["the source does not have it any more"]
     if cleaning is not None and (cleaning.removed or cleaning.in_hand):
         parts.append(f"`clean_source` has moved or deleted {cleaning.removed:,} of the {files:,} files of this event")

@@ -108,6 +108,10 @@ async def show_queue(
         show.done(f"{job}: {queue['reason']}")
         if total > len(rows) and columns is PARTITIONS:
             show.done(_place(offset, offset + len(rows), total))
+        if queue["cleaned"]:
+            show.done(
+                f"files of queued events that clean_source has deleted, and runs go without: {queue['cleaned']:,}"
+            )
         if queue["kept"]:
             show.done(
                 f"events that the schedule does not wait for: {queue['kept']:,}; --run runs them, --drop drops them"

@@ -12,6 +12,7 @@ from store.detection.rejections import RejectedRow
 from store.detection.sketches import microseconds
 from store.fates import HAS_LOADED, Fate, of_item, of_removed, without_event
 from store.features.clean_source.cleanings import Cleaning
+from store.features.clean_source.removed_files import RemovedFile
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import EventAtJob, JobRecord
@@ -45,7 +46,7 @@ class Evidence:
     """Runs that ended earlier may have been removed."""
     cleanings: Mapping[int, Cleaning] = field(default_factory=dict)
     """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
-    removed: Mapping[int, Mapping[int, Fate]] = field(default_factory=dict)
+    removed: Mapping[int, Mapping[int, RemovedFile]] = field(default_factory=dict)
     """The files of these events that `clean_source` has moved or deleted, by event and number."""
     changed: Mapping[int, ChangedItems] = field(default_factory=dict)
     """What the last tries of the events' runs were given, by the number of the run, of those that were not given all as it was."""
@@ -130,7 +131,7 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     at_jobs, cleaning = _at_all_jobs(event, evidence), evidence.cleanings.get(event.id)
     removed = evidence.removed.get(event.id, {}).get(event.place) if explanation.state in _GONE else None
     if removed is not None:
-        at_jobs = [replace(each, fate=of_removed(each.fate, removed)) for each in at_jobs]
+        at_jobs = [replace(each, fate=of_removed(each.fate, removed.fate)) for each in at_jobs]
     at_jobs = [_with_what_was_given(each, event, evidence) for each in at_jobs]
     state = of_item(each.fate for each in at_jobs)
     parts = [
@@ -147,6 +148,8 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     facts = {**_losses(at_jobs)}
     if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
         facts["queued_for"] = queued
+    if removed is not None and removed.moved_to is not None:
+        facts["moved_to"] = removed.moved_to
     return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event, at_jobs=at_jobs)
 
 

@@ -16,6 +16,7 @@ from store.detection.event_lists import StoredEvent
 from store.keys import TryKey
 from store.runs import consumption, runs
 from store.runs.runs import RunRow
+from store.runs.tries import changed_items
 from watcher.host.templates import TemplateFailed, render
 from watcher.submit.base import Submission, SubmitError
 
@@ -38,6 +39,8 @@ async def with_rendered_arguments(submission: Submission, database: Database) ->
     async with database.reading() as connection:
         run = await runs.get(connection, key.instance.dag_id, key.instance.run_id)
         events = await consumption.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
+        changed = await changed_items.of_try(connection, key)
+    events = [replace(event, extra=changed.applied(event.id, event.extra)) for event in events]
     rendered = await run_sync(rendered_arguments, application.args, template_context(key, run, events))
     return replace(submission, application=application.running(application.application, rendered))
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from pydantic import Field, model_validator
 
 from store.errors import Conflict
+from store.fates import Fate
 from store.keys import LONGEST_PARTITION_KEY
 from store.processes import audit
 from store.runs import jobs
@@ -62,6 +63,8 @@ class PartitionCounts(Shape):
 class JobQueueResponse(Shape):
     """A job's queue. `reason` says what it waits for; `kept` counts the queued events that its schedule does not wait for.
 
+    `cleaned` counts the files of queued events that `clean_source` has deleted, which its runs go without.
+
     `partitions` has what is queued by partition, the oldest first, if the job takes each partition by itself: those of the page
     that `limit` and `offset` ask for. `total_entries` is how many there are, and `partition_counts` what they wait for.
     """
@@ -71,6 +74,7 @@ class JobQueueResponse(Shape):
     reason: str
     oldest: datetime | None
     kept: int
+    cleaned: int
     assets: Sequence[QueuedAssetResponse]
     partitions: Sequence[WaitingPartitionResponse]
     partition_counts: PartitionCounts
@@ -111,12 +115,14 @@ async def get_queue(context: Context, _: Viewer, dag_id: str, window: UnorderedW
     async with context.database.reading() as connection:
         (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)], context.planners, window)
         kept = await kept_events.count(connection, dag_id)
+        changed = await context.item_hooks.count(connection, kept_events.all_of_job(dag_id))
     return JobQueueResponse(
         dag_id=dag_id,
         schedule=waiting.schedule,
         reason=waiting.reason,
         oldest=waiting.oldest,
         kept=kept,
+        cleaned=changed.get(Fate.CLEANED, 0),
         assets=[
             QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
             for queue in waiting.queues
