@@ -135,6 +135,7 @@ WORDS_OF_EXPLAIN_BEFORE: Final[Mapping[Fate, str]] = {
     Fate.NOT_TAKEN: "reported",
     Fate.CLEANED: "loaded",
     Fate.MOVED: "loaded",
+    Fate.SUPERSEDED: "loaded",
     Fate.NOT_REPORTED: "before_start",
     Fate.PAST_RETENTION: "unknown",
 }

@@ -94,7 +94,7 @@ class AssetJobSkip(Exception):
     """Ends the try as skipped: no outlet event, no retry."""
 
 
-_GONE = re.compile(r"\bFileUnreadable: (.+?) was (deleted|overwritten) since it was detected")
+_GONE = re.compile(r"(?:\bFileUnreadable: (.+?)|(\S+)) was (deleted|overwritten) since it was detected")
 _FINAL = "NoRetry|SourceInvalid|FileInvalid|BadRecordFound"
 _SENTENCE = re.compile(rf"\b(?:SourceFailed|FileUnreadable|TargetFailed|{_FINAL}): (.+)")
 _NO_RETRY = re.compile(rf"\b(?:{_FINAL}): .+")
@@ -120,10 +120,10 @@ def sentence_from(text: str) -> str | None:
 def gone_file(error: BaseException) -> tuple[str, bool] | None:
     """The name of the file that was not found as its event says, and whether another version is at its place. None: no file was gone.
 
-    The error is a `FileUnreadable`, or Spark reports one of a task.
+    The error is a `FileUnreadable`, Spark reports one of a task, or a job that reads by itself says so in the same words.
     """
     match = _GONE.search(f"{type(error).__name__}: {error}")
-    return None if match is None else (match[1], match[2] == "overwritten")
+    return None if match is None else (match[1] or match[2], match[3] == "overwritten")
 
 
 def is_final(error: BaseException) -> bool:

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from asset_job.client import Transport
-from asset_job.errors import AssetJobError, gone_file
+from asset_job.errors import AssetJobError, NotFound, gone_file
 from asset_job.events import AssetEvent, TriggeringAssetEvents, name_in_event
 
 MOST_PATHS: Final = 10_000
 """The most paths of one question, and the most that a failure names."""
+MOST_ASKED_FOR: Final = 1_000
+"""The most files of a run for which the daemon is asked after a failure that names none of them."""
 PATIENCE: Final = 60.0
 """Seconds for which a question is repeated while the daemon does not answer."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,6 +34,8 @@ def superseded_names(client: Transport, events: TriggeringAssetEvents) -> Collec
         for start in range(0, len(names), MOST_PATHS):
             body = {"paths": names[start : start + MOST_PATHS]}
             superseded.update(client.call("POST", "superseded", body=body, patience=PATIENCE)["superseded"])
+    except NotFound:
+        log.debug("a local run, or an older daemon, does not know which files newer versions supersede")
     except AssetJobError as error:
         log.warning("nobody said which files newer versions supersede: %s", error)
     return superseded

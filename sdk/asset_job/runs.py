@@ -14,9 +14,9 @@ from asset_job.background import Background
 from asset_job.client import Transport, now, storable
 from asset_job.connections import JobConnections
 from asset_job.data import AppendedRows, SchemaEvolution, TableFormat, package
-from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, is_final
+from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, gone_file, is_final
 from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
-from asset_job.missing import MOST_PATHS, missing_files, superseded_names
+from asset_job.missing import MOST_ASKED_FOR, MOST_PATHS, missing_files, superseded_names
 from asset_job.stores import AssetStores, TaskStore
 
 if TYPE_CHECKING:
@@ -242,11 +242,10 @@ class Run:
     def _missing(self, error: BaseException) -> dict[str, Any]:
         """What a failure says of files that are not as their events say: such a try may end without using up a retry."""
         events = self.triggering_asset_events
-        if not events.files():
-            return {}
+        count = len(events.files())
         missing = {file["path"]: file for file in missing_files(error, events)}
-        for name in superseded_names(self._client, events):
-            missing[name] = {"path": name, "overwritten": True}
+        if gone_file(error) is not None or 0 < count <= MOST_ASKED_FOR:
+            missing |= {name: {"path": name, "overwritten": True} for name in superseded_names(self._client, events)}
         return {"missing": [*missing.values()][:MOST_PATHS]} if missing else {}
 
     def _claim(self) -> dict[str, Any]:

@@ -39,10 +39,11 @@ Newest: TypeAlias = Mapping[FilePath, Sequence[NamedVersion]]
 
 
 def versions_of(event_id: int, asset_id: int, watcher: str | None, extra: str) -> Iterator[NamedVersion]:
-    """Yield the versions that an event of a watcher names, in their order. `extra` is its JSON text."""
-    if watcher is None:
+    """Yield the versions that an event of a watcher names, in their order. `extra` is its JSON text. Markers vouch for others."""
+    payload = {} if watcher is None else json.loads(extra)
+    if watcher is None or payload.get("last") is True:
         return
-    for number, file in enumerate(json.loads(extra).get("files", ())):
+    for number, file in enumerate(payload.get("files", ())):
         if isinstance(file, Mapping) and isinstance(name := file.get("key") or file.get("path"), str):
             path = FilePath(asset_id, watcher, file.get("bucket"), name)
             yield NamedVersion(event_id=event_id, number=number, path=path, content=file)

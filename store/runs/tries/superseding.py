@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import and_, select, update
+from sqlalchemy import ScalarSelect, Select, and_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import now_of
@@ -72,15 +72,13 @@ async def postpone(connection: AsyncConnection, task: Startable, changed: Change
     `changed` is what is known of its items now: a file that is superseded is not waited for.
     """
     key, now = task.key, await now_of(connection)
-    rows = (await connection.execute(_SUPERSEDING_TRIES.where(_a.task_instance_id == key.task_instance_id))).all()
-    if not rows or rows[-1].try_number != key.try_number - 1 or rows[-1].ended_at is None:
+    queued_at = select(run.c.queued_at).where(run.c.id == task.number).scalar_subquery()
+    before = (await connection.execute(_ended_so(key.task_instance_id, queued_at))).all()
+    if not before or before[-1].try_number != key.try_number - 1 or now - before[0].ended_at >= LONGEST:
         return False
-    ended_at = rows[-1].ended_at
-    if now - ended_at >= LONGEST:
-        return False
-    names = {*json.loads(rows[-1].missing)}
+    ended_at, names = before[-1].ended_at, {*json.loads(before[-1].missing)}
     watchers = {watcher for watcher, name in await _files_of(connection, task.number, changed) if name in names}
-    pause = timedelta(seconds=min(2 ** (len(rows) - 1) - 1, _LONGEST_PAUSE)) if watchers else timedelta(0)
+    pause = timedelta(seconds=min(2 ** (len(before) - 1) - 1, _LONGEST_PAUSE)) if watchers else timedelta(0)
     if now >= ended_at + pause and not watchers - await _scanned_since(connection, watchers, ended_at):
         return False
     this = and_(_t.id == key.task_instance_id, _t.try_number == key.try_number - 1)
@@ -90,18 +88,15 @@ async def postpone(connection: AsyncConnection, task: Startable, changed: Change
 
 
 _RUN: Final = select(run.c.id, run.c.queued_at)
-_SUPERSEDING_TRIES: Final = (
-    select(_a.try_number, _a.ended_at, _a.missing)
-    .where(_a.finish_state == SUPERSEDING, _a.missing.is_not(None))
-    .order_by(_a.try_number)
-)
 
 
-def _ended_so(task_instance_id: str, queued_at: Any) -> Any:
-    """Select the tries that ended so since the run was queued or cleared."""
-    return _SUPERSEDING_TRIES.where(
-        _a.task_instance_id == task_instance_id, _a.intent_at >= queued_at, _a.ended_at.is_not(None)
+def _ended_so(task_instance_id: str, queued_at: datetime | ScalarSelect[datetime]) -> Select[Any]:
+    """Select the tries that ended so since their run was queued, or cleared, the oldest first."""
+    query = select(_a.try_number, _a.ended_at, _a.missing).where(
+        _a.finish_state == SUPERSEDING, _a.ended_at.is_not(None)
     )
+    mine = (_a.task_instance_id == task_instance_id, _a.intent_at >= queued_at)
+    return query.where(*mine).order_by(_a.try_number)
 
 
 async def _files_of(connection: AsyncConnection, run_id: int, changed: ChangedItems) -> Iterable[tuple[str, str]]:
@@ -120,7 +115,7 @@ def _names(extra: Mapping[str, Any]) -> Iterator[str]:
     return (file.get("key") or file.get("path") for file in extra.get("files", ()))
 
 
-async def _scanned_since(connection: AsyncConnection, watchers: Collection[str], moment: Any) -> frozenset[str]:
+async def _scanned_since(connection: AsyncConnection, watchers: Collection[str], moment: datetime) -> frozenset[str]:
     """Return the watchers that have committed a scan which began after a moment, or are not configured any more."""
     query = select(_w.name, _w.active, _w.last_poll_at, _w.lag_seconds).where(_w.name.in_(watchers))
     rows = (await connection.execute(query)).all()

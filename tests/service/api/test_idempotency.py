@@ -35,6 +35,7 @@ WRITES: Mapping[tuple[str, str], tuple[Any, Any]] = {
     ("PUT", "store/ti/{task_instance_id}/{key}"): (None, {"value": 1}),
     ("DELETE", "store/ti/{task_instance_id}/{key}"): (None, None),
     ("DELETE", "store/ti/{task_instance_id}"): (None, None),
+    ("POST", "superseded"): (None, {"paths": ["in/a.csv"]}),
     ("POST", "tries/claim"): (None, {"nonce": "n"}),
     ("POST", "tries/progress"): (None, {"stages": 3, "tasks": 2, "tasks_done": 1}),
     ("POST", "tries/finish"): (None, {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"n": 1}}]}),

@@ -15,6 +15,7 @@ from sqlalchemy import select, update
 
 from store.database import Database
 from store.database.schema import database_now, database_time_in, run, task_instance, task_try, watcher
+from store.features.versions import superseded_items
 from store.processes.tokens import digest
 from store.runs.tries import superseding, tries, try_lookup
 from store.runs.tries.changed_items import ChangedItems
@@ -180,6 +181,20 @@ async def test_a_job_that_misses_a_file_leaves_out_what_a_newer_version_supersed
     async with jobs.database.reading() as connection:
         kept = ChangedItems.from_json(await connection.scalar(select(task_try.c.changed_items)))
     assert [(item.fate, item.number) for item in kept.items] == [("superseded", 0)]
+
+
+@on_both
+async def test_one_of_many_files_is_found_among_many_events(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(superseded_items, "_SOON_READ", 0)
+    for number in range(150):
+        (jobs.folder / f"{number}").write_text("1")
+    path = await jobs.write("a", "1")
+    made, context = await jobs.started(await jobs.queue())
+    assert len(given(context)) == 151
+    for number in range(5):
+        await jobs.write("a" if number == 2 else f"new-{number}", "22")
+    paths = [path, *(str(jobs.folder / f"{number}") for number in range(150))]
+    assert await made.done("POST", "superseded", body={"paths": paths}) == {"superseded": [path]}
 
 
 @on_both

@@ -231,9 +231,9 @@ async def test_a_run_that_succeeded_is_not_run_again_without_files_that_are_gone
 
         matching = "/api/v2/dags/load/dagRuns/clear"
         preview = (await jobs.api.client.post(matching, json={})).json()
-        assert preview == {"dry_run": True, "expected_count": 2, "cleaned": 1}
+        assert preview == {"dry_run": True, "expected_count": 2, "cleaned": 1, "superseded": 0}
         done = (await jobs.api.client.post(matching, json={"dry_run": False, "expected_count": 2})).json()
-        assert done == {"dry_run": False, "expected_count": 2, "cleaned": 1}
+        assert done == {"dry_run": False, "expected_count": 2, "cleaned": 1, "superseded": 0}
         for _ in range(2):
             assert await jobs.start()
             await jobs.end()

@@ -52,12 +52,15 @@ async def test_all_failed_runs_of_a_job_are_cleared_by_rest(browser: Browser) ->
     await some_runs(api)
     path = "/api/v2/dags/report/dagRuns/clear?state=failed"
     preview = await api.client.post(path, json={})
-    assert (preview.status_code, preview.json()) == (200, {"dry_run": True, "expected_count": 3, "cleaned": 0})
+    assert (preview.status_code, preview.json()) == (
+        200,
+        {"dry_run": True, "expected_count": 3, "cleaned": 0, "superseded": 0},
+    )
     refused = await api.client.post(path, json={"dry_run": False, "expected_count": 2})
     assert (refused.status_code, "3 runs match now, and not 2" in refused.json()["detail"]) == (409, True)
     assert (await states(api))["report.r0"] == "failed"
     done = await api.client.post(path, json={"dry_run": False, "expected_count": 3})
-    assert done.json() == {"dry_run": False, "expected_count": 3, "cleaned": 0}
+    assert done.json() == {"dry_run": False, "expected_count": 3, "cleaned": 0, "superseded": 0}
     after = await states(api)
     assert [after[f"report.r{number}"] for number in range(5)] == ["queued", "queued", "queued", "success", "queued"]
     assert after["load_orders.r0"] == "failed"
@@ -135,7 +138,7 @@ async def test_rest_clears_runs_of_a_time_with_a_text(browser: Browser) -> None:
     path = f"/api/v2/dags/~/dagRuns/clear?{query}"
     assert (await api.client.post(path, json={"dry_run": False, "expected_count": 3})).status_code == 409
     done = await api.client.post(path, json={"dry_run": False, "expected_count": 2})
-    assert done.json() == {"dry_run": False, "expected_count": 2, "cleaned": 0}
+    assert done.json() == {"dry_run": False, "expected_count": 2, "cleaned": 0, "superseded": 0}
 
 
 async def test_the_jobs_of_a_list_are_paused_and_resumed(browser: Browser) -> None:

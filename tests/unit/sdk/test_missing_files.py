@@ -42,7 +42,9 @@ def missing(daemon: ExecutionServer) -> list[Mapping[str, Any]]:
             (OLD, False),
         ),
         (FileUnreadable(f"{OLD} may not be read with this connection"), None),
-        (RuntimeError(f"{OLD} was deleted since it was detected"), None),
+        (RuntimeError(f"{OLD} was deleted since it was detected"), (OLD, False)),
+        (FileUnreadable("/in/a b.json was deleted since it was detected; put it back"), ("/in/a b.json", False)),
+        (RuntimeError(f"{OLD} was deleted"), None),
     ],
 )
 def test_the_file_that_is_gone_is_named_by_the_error(error: Exception, gone: tuple[str, bool] | None) -> None:
@@ -59,14 +61,27 @@ def test_a_failure_names_the_file_that_is_missing(daemon: ExecutionServer) -> No
     ]
 
 
-def test_any_failure_names_what_newer_versions_supersede_and_asks_for_few_files_at_a_time(
-    daemon: ExecutionServer,
-) -> None:
+def test_any_failure_names_what_newer_versions_supersede(daemon: ExecutionServer) -> None:
+    landing(daemon, file("a.json"), file("b.json"))
+    daemon.refusals["superseded"] = (200, {"superseded": ["b.json"]})
+    with pytest.raises(ZeroDivisionError), submitted_run(daemon.context()):
+        1 / 0  # noqa: B018
+    assert missing(daemon) == [{"path": "b.json", "overwritten": True}]
+
+
+def test_many_files_are_asked_for_a_part_at_a_time_and_only_if_one_is_missing(daemon: ExecutionServer) -> None:
     landing(daemon, *(file(f"{number}.json") for number in range(MOST_PATHS + 1)))
     daemon.refusals["superseded"] = (200, {"superseded": ["7.json"]})
     with pytest.raises(ZeroDivisionError), submitted_run(daemon.context()):
         1 / 0  # noqa: B018
-    assert missing(daemon) == [{"path": "7.json", "overwritten": True}]
+    assert missing(daemon) == []
+    daemon.again()
+    with pytest.raises(FileUnreadable), submitted_run(daemon.context()):
+        raise FileUnreadable("s3://landing/8.json was deleted since it was detected; put it back")
+    assert daemon.finished[-1]["missing"] == [
+        {"path": "8.json", "overwritten": False},
+        {"path": "7.json", "overwritten": True},
+    ]
     asked = [request.body["paths"] for request in daemon.requests if request.path == "superseded"]
     assert [len(paths) for paths in asked] == [MOST_PATHS, 1]
 

@@ -58,6 +58,11 @@ def test_paths_of_other_watchers_assets_and_buckets_are_other_paths_and_posted_e
     assert superseded == []
 
 
+def test_markers_are_no_versions() -> None:
+    extra = json.dumps({"files": [version("_SUCCESS", 0)], "last": True})
+    assert [*versions_of(1, 1, "files", extra)] == []
+
+
 def test_what_a_run_has_is_superseded_by_later_events_alone() -> None:
     newest, _ = split([*named(3, version("a", 3), version("b", 3)), *named(4, version("c", 4))])
     newer = [*named(2, version("a", 2)), *named(5, version("b", 5)), *named(6, version("c", 4))]

@@ -5,6 +5,6 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="versions",
     declares="watcher.features.versions.declaration.declare",
-    changed_items="store.features.versions.superseding.SUPERSEDED",
+    changed_items="store.features.versions.superseded_items.SUPERSEDED",
     routes="watcher.features.versions.routes.ROUTERS",
 )

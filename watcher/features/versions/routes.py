@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Final
 
 import structlog
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import Field
 
-from store.features.versions import superseding
+from store.features.versions import superseded_items
+from store.runs.tries import task_instances
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import OwnTry, Writing, fenced, stored_answer
 from watcher.serving.api.parameters import Body, Text, example
@@ -44,11 +46,15 @@ async def superseded(call: Writing, body: AskedPaths, response: Response) -> Res
     """
     if len(body.paths) > MOST_PATHS:
         raise HTTPException(413, f"{len(body.paths):,} paths are more than {MOST_PATHS:,}: ask for fewer at a time")
+    async with call.context.database.reading() as connection:
+        task = await task_instances.key_of(connection, call.ref.task_instance_id)
+        missed = await superseded_items.missed(connection, task, {*body.paths})
+    answer = SupersededPaths(superseded=sorted(missed))
     async with call.context.database.transaction() as connection:
         key = await fenced(connection, call)
-        names = await superseding.leave_out(connection, key, {*body.paths})
-        answer = SupersededPaths(superseded=sorted(names))
+        if missed:
+            await superseded_items.leave_out(connection, key, [*chain(*missed.values())])
         stored = await stored_answer(connection, call, response, answer.model_dump_json())
-    if names:
-        log.info("try.superseded", files=len(names), **key.bindings)
+    if missed:
+        log.info("try.superseded", files=len(missed), **key.bindings)
     return stored

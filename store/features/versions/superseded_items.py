@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, or_, select, true, update
+from anyio.to_thread import run_sync
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, is_one_of
@@ -24,7 +26,7 @@ from store.detection.sketched_events import has_bits
 from store.fates import HAS_LOADED, Fate
 from store.features.versions import file_versions
 from store.features.versions.file_versions import FilePath, NamedVersion, Newest
-from store.keys import TryKey
+from store.keys import TaskInstanceKey, TryKey
 from store.runs import fates
 from store.runs.runs import this_run
 from store.runs.tries import changed_items
@@ -33,6 +35,10 @@ from store.runs.tries.try_lookup import this_try
 
 MOST_COUNTED: Final = 1_000
 """The most events whose superseded items are counted."""
+_AT_ONCE: Final = 50
+"""The most runs, and the most events of other runs, that are in memory at a time."""
+_SOON_READ: Final = 200_000
+"""Characters of events that are read in the event loop. More are read in a thread."""
 _MOST_SKETCHED: Final = 100
 """The most names that are searched by sketches; the text of each event that may come into question is read for more."""
 _MOST_READ: Final = 20_000
@@ -40,6 +46,7 @@ _MOST_READ: Final = 20_000
 _COUNTS: Final = frozenset({Fate.QUEUED, Fate.RUNNING, *HAS_LOADED})
 """The fates at a job of an event whose versions count."""
 _e, _r, _t, _y = asset_event.c, run_asset_event.c, task_instance.c, task_try.c
+T = TypeVar("T")
 Versions: TypeAlias = tuple[Newest, Sequence[NamedVersion]]
 
 
@@ -54,15 +61,12 @@ class SupersededItems(ItemChanges):
         *,
         lock: bool,  # noqa: ARG002  a newer version that comes meanwhile is found by the job
     ) -> Mapping[int, Sequence[ChangedItem]]:
-        jobs, versions = await _versions_of_runs(connection, run_ids)
-        items = {run_id: [*superseded] for run_id, (_, superseded) in versions.items()}
-        tried = await _tried(connection, versions)
-        for dag_id in sorted({jobs[run_id] for run_id in tried}):
-            mine = {run_id: versions[run_id][0] for run_id in tried if jobs[run_id] == dag_id}
-            newer = await newer_at_job(connection, dag_id, mine.values())
-            for run_id, newest in mine.items():
-                items[run_id] += file_versions.superseded_by(newer, newest)
-        return {run_id: [*map(_item, each)] for run_id, each in items.items() if each}
+        tried = await _tried(connection, run_ids)
+        several = {*tried, *await _with_several_events(connection, run_ids)}
+        items: dict[int, Sequence[ChangedItem]] = {}
+        for some in _groups(sorted(several)):
+            items |= await _of_some(connection, some, tried)
+        return items
 
     async def count(self, connection: AsyncConnection, event_ids: Select[Any], /) -> Mapping[Fate, int]:
         """Count the items that newer ones of the same events supersede, of the first `MOST_COUNTED` events."""
@@ -74,24 +78,47 @@ class SupersededItems(ItemChanges):
 SUPERSEDED: Final = SupersededItems()
 
 
-async def leave_out(connection: AsyncConnection, key: TryKey, names: Collection[str]) -> Collection[str]:
-    """Leave files with these names out of a try from now on, as far as newer versions supersede them; return the names of those.
+async def _of_some(
+    connection: AsyncConnection, run_ids: Collection[int], tried: Collection[int]
+) -> Mapping[int, Sequence[ChangedItem]]:
+    """Return the superseded items of a few runs. What came later counts for those that have had a try."""
+    jobs, versions = await _versions_of_runs(connection, run_ids)
+    items = {run_id: [*superseded] for run_id, (_, superseded) in versions.items()}
+    again = [run_id for run_id in versions if run_id in tried]
+    for dag_id in sorted({jobs[run_id] for run_id in again}):
+        mine = {run_id: versions[run_id][0] for run_id in again if jobs[run_id] == dag_id}
+        newer = await newer_at_job(connection, dag_id, mine.values())
+        for run_id, newest in mine.items():
+            items[run_id] += file_versions.superseded_by(newer, newest)
+    return {run_id: [*map(_item, each)] for run_id, each in items.items() if each}
+
+
+async def missed(
+    connection: AsyncConnection, task: TaskInstanceKey, names: Collection[str]
+) -> Mapping[str, Sequence[ChangedItem]]:
+    """Return what newer versions supersede of the files with these names that a job misses, by name. Reads only.
 
     A run that has succeeded before leaves out nothing so: its part would have fewer rows.
     """
-    [run_id] = (await connection.execute(select(run.c.id).where(this_run(key.dag_id, key.run_id)))).scalars()
+    [run_id] = (await connection.execute(select(run.c.id).where(this_run(task.dag_id, task.run_id)))).scalars()
     jobs, versions = await _versions_of_runs(connection, [run_id])
     if not versions or run_id in await changed_items.have_succeeded(connection, [run_id]):
-        return ()
+        return {}
     asked = file_versions.named(versions[run_id][0], names)
     superseded = file_versions.superseded_by(await newer_at_job(connection, jobs[run_id], [asked]), asked)
-    if superseded:
-        known = await changed_items.of_try(connection, key)
-        changed = ChangedItems.merged([*known.items, *map(_item, superseded)])
-        await connection.execute(update(task_try).where(this_try(key)).values(changed_items=changed.to_json()))
-        counts = changed.counts_to_json()
-        await connection.execute(update(run).where(run.c.id == run_id).values(changed_items=counts))
-    return {version.path.name for version in superseded}
+    by_name = defaultdict[str, list[ChangedItem]](list)
+    for version in superseded:
+        by_name[version.path.name].append(_item(version))
+    return by_name
+
+
+async def leave_out(connection: AsyncConnection, key: TryKey, items: Collection[ChangedItem]) -> None:
+    """Keep with a try, which is locked, that it leaves out these items from now on."""
+    known = await changed_items.of_try(connection, key)
+    changed = ChangedItems.merged([*known.items, *items])
+    await connection.execute(update(task_try).where(this_try(key)).values(changed_items=changed.to_json()))
+    counts = changed.counts_to_json()
+    await connection.execute(update(run).where(this_run(key.dag_id, key.run_id)).values(changed_items=counts))
 
 
 def _item(version: NamedVersion) -> ChangedItem:
@@ -118,13 +145,30 @@ async def _versions_of_runs(
     connection: AsyncConnection, run_ids: Collection[int]
 ) -> tuple[Mapping[int, str], Mapping[int, Versions]]:
     """Return the job of each run, and what its events name, of runs with events of files."""
-    jobs: dict[int, str] = {}
+    rows = (await connection.execute(_OF_RUNS, {"b_runs": [*run_ids]})).all()
+    return await _in_time(rows, _split_by_run)
+
+
+def _split_by_run(rows: Sequence[Any]) -> tuple[Mapping[int, str], Mapping[int, Versions]]:
     of_runs = defaultdict[int, list[NamedVersion]](list)
+    for row in rows:
+        of_runs[row.run] += file_versions.versions_of(row.id, row.asset_id, row.source_watcher, row.extra)
+    versions = {run_id: file_versions.split(named) for run_id, named in of_runs.items() if named}
+    return {row.run: row.dag_id for row in rows}, versions
+
+
+def _groups(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
+
+
+async def _with_several_events(connection: AsyncConnection, run_ids: Collection[int]) -> Collection[int]:
+    """Return which of these runs have several events. One event names each path once."""
+    query = select(run.c.id).join(run_asset_event, and_(_r.dag_id == run.c.dag_id, _r.run_id == run.c.run_id))
+    query = query.group_by(run.c.id).having(func.count() > 1)
+    several: set[int] = set()
     for some in chunks(sorted(run_ids)):
-        for row in await connection.execute(_OF_RUNS, {"b_runs": [*some]}):
-            jobs[row.run] = row.dag_id
-            of_runs[row.run] += file_versions.versions_of(row.id, row.asset_id, row.source_watcher, row.extra)
-    return jobs, {run_id: file_versions.split(versions) for run_id, versions in of_runs.items() if versions}
+        several.update((await connection.execute(query.where(run.c.id.in_(some)))).scalars())
+    return several
 
 
 async def _tried(connection: AsyncConnection, run_ids: Collection[int]) -> frozenset[int]:
@@ -140,18 +184,17 @@ async def _tried(connection: AsyncConnection, run_ids: Collection[int]) -> froze
 
 async def newer_at_job(connection: AsyncConnection, dag_id: str, of_runs: Collection[Newest]) -> Sequence[NamedVersion]:
     """Return the versions of these paths that events of a job name which came later, and which it has loaded, has, or waits for."""
-    paths = {
-        path: min(each[path][-1].event_id for each in of_runs if path in each) for each in of_runs for path in each
-    }
+    after: dict[FilePath, int] = {}
+    for path, versions in chain.from_iterable(newest.items() for newest in of_runs):
+        after[path] = min(after.get(path, versions[-1].event_id), versions[-1].event_id)
     newer: list[NamedVersion] = []
-    for asset_id, watcher in sorted({(path.asset_id, path.watcher) for path in paths}):
-        mine = {path: after for path, after in paths.items() if (path.asset_id, path.watcher) == (asset_id, watcher)}
-        ids = await _candidates(connection, dag_id, asset_id, watcher, mine)
-        for some in chunks(ids):
+    for asset_id, watcher in sorted({(path.asset_id, path.watcher) for path in after}):
+        mine = {path: event_id for path, event_id in after.items() if path[:2] == (asset_id, watcher)}
+        for some in _groups(await _candidates(connection, dag_id, asset_id, watcher, mine)):
             these = is_one_of(_e.id, [*some], connection.dialect.name)
-            versions = _versions(await connection.execute(_EVENTS.where(these).order_by(_e.id)))
-            naming = [version for version in versions if version.event_id > mine.get(version.path, version.event_id)]
-            at_jobs = await fates.at_jobs(connection, {version.event_id for version in naming})
+            rows = (await connection.execute(_EVENTS.where(these).order_by(_e.id))).all()
+            naming = await _in_time(rows, partial(_later_versions, mine))
+            at_jobs = await fates.at_jobs(connection, {version.event_id for version in naming}) if naming else {}
             counting = {
                 event_id
                 for event_id, each in at_jobs.items()
@@ -159,6 +202,15 @@ async def newer_at_job(connection: AsyncConnection, dag_id: str, of_runs: Collec
             }
             newer += [version for version in naming if version.event_id in counting]
     return newer
+
+
+def _later_versions(after: Mapping[FilePath, int], rows: Sequence[Any]) -> Sequence[NamedVersion]:
+    return [version for version in _versions(rows) if version.event_id > after.get(version.path, version.event_id)]
+
+
+async def _in_time(rows: Sequence[Any], read: Callable[[Sequence[Any]], T]) -> T:
+    """Read what events say: in a thread if it is much, so that the event loop goes on."""
+    return read(rows) if sum(len(row.extra) for row in rows) < _SOON_READ else await run_sync(read, rows)
 
 
 async def _candidates(
