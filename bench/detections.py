@@ -20,9 +20,9 @@ from store.base import AssetStoreWriterKind, Writer
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database, migrations, sqlite_url
+from store.database.asset_events import NewEvent
 from store.detection import detections, events, positions
 from store.detection.detections import Committed, Detection
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.positions import NewPosition
 from store.keys import Batching, JobDefinition

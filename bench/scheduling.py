@@ -42,9 +42,9 @@ from sqlalchemy import func, select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database, migrations, sqlite_url
+from store.database.asset_events import NewEvent
 from store.database.schema import database_time_in, job, run, run_asset_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.replay import replays
 from store.features.replay.selections import ReplayRange

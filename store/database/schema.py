@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from store.database import access, column_types, tables
+from store.database import access, asset_events, column_types, tables
 from store.database.lifecycle import (
     FEATURE,
     DeletedWith,
@@ -43,8 +43,8 @@ from store.database.lifecycle import (
     RowOwner,
     Swept,
 )
-from store.database.tables import BIG_ID, NAME, UUID, table
-from store.keys import LONGEST_PARTITION_KEY, ROLES, JobDefinition, Role
+from store.database.tables import BIG_ID, NAME, PARTITION_KEY, UUID, only_of_tasks, table
+from store.keys import ROLES, JobDefinition, Role
 
 # Migrations, which are never edited, and the store's rooms import these from here.
 UtcDateTime = column_types.UtcDateTime
@@ -57,8 +57,7 @@ metadata = tables.metadata
 api_token = access.api_token
 api_session = access.api_session
 audit = access.audit
-
-PARTITION_KEY = String(LONGEST_PARTITION_KEY)
+asset_event = asset_events.asset_event
 
 
 class Definition(TypeDecorator[JobDefinition]):
@@ -87,12 +86,6 @@ _DAG_ID: Final = {"dag_id": NameRule.ANOTHER_JOB}
 
 def _deleted_with(table: str, *, by_database: bool = False, **columns: str) -> DeletedWith:
     return DeletedWith(table=table, columns=columns, by_database=by_database)
-
-
-def _only_of_tasks(*columns: str, table: str) -> Index:
-    """Return an index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
-    where = text(f"{columns[0]} IS NOT NULL")
-    return Index(f"ix_{table}_{'_'.join(columns)}", *columns, postgresql_where=where, sqlite_where=where)
 
 
 asset = table(
@@ -363,7 +356,7 @@ asset_store_history = table(
     Column("actor", NAME),
     Column("write_id", String(64), index=True),
     Index("ix_asset_store_history_written_at", "written_at"),
-    _only_of_tasks("dag_id", "run_id", table="asset_store_history"),
+    only_of_tasks("dag_id", "run_id", table="asset_store_history"),
 )
 
 task_store = table(
@@ -386,45 +379,6 @@ task_store = table(
     Column("updated_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, index=True),
     Column("never_expire", Boolean, nullable=False, server_default=false()),
-)
-
-asset_event = table(
-    "asset_event",
-    Lifecycle(
-        owner=RowOwner.ASSET,
-        kept=(Swept(sweep="events", horizon=Horizon.EVENT),),
-        names={**_ASSET_ID, "source_dag_id": NameRule.AS_WRITTEN, "source_watcher": NameRule.AS_WRITTEN},
-    ),
-    Column("id", BIG_ID, primary_key=True, autoincrement=True),
-    Column("asset_id", ForeignKey("asset.id"), nullable=False),
-    Column("extra", Text, nullable=False, server_default="{}"),
-    Column("timestamp", UtcDateTime, nullable=False, index=True),
-    Column("event_id", String(64), unique=True),  # watchers' events: SHA-256 of (watcher, position version, index)
-    Column("trace_id", String(32), nullable=False),
-    Column("source_dag_id", NAME),
-    Column("source_run_id", NAME),
-    Column("source_task_id", NAME),
-    Column("source_map_index", Integer, nullable=False, server_default="-1"),
-    Column("source_watcher", NAME),
-    Column("source_actor", NAME),
-    Column("sketch_low", BigInteger),  # limits of its items, or bits of their names: see `store.detection.sketches`
-    Column("sketch_high", BigInteger),
-    Column("sketch_bits", BigInteger),
-    Column("sketch_more_bits", BigInteger),
-    Column("partition_key", PARTITION_KEY),  # null: none
-    Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index(  # searches read nothing else of the rows that VACUUM has seen: migration 0037 lets it come often
-        "ix_asset_event_asset_id_sketches",
-        "asset_id",
-        "sketch_high",
-        "sketch_low",
-        "sketch_bits",
-        "sketch_more_bits",
-        "id",
-    ),
-    Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
-    _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
-    sqlite_autoincrement=True,
 )
 
 asset_interest = table(  # the features that take part in the transactions of an asset's events

@@ -70,8 +70,7 @@ def queue_and_write() -> Select[Any]:
         woken.c.asset_id,
         woken.c.dag_ids,
         woken.c.filtered,
-        interested.c.interesting,
-        interested.c.features,
+        interested.c.pairs,
         places.c.watchers,
         places.c.asset_ids,
     )

@@ -14,9 +14,9 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.asset_events import NewEvent
 from store.database.schema import database_now, watcher, watcher_asset
 from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
-from store.detection.events import NewEvent
 from store.detection.interest import NOBODY, EventHooks, EventOrigin, Interest, interest_of
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -279,5 +279,5 @@ async def _queue_and_write(
         if row.asset_id is not None
     }
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
-    interest = interest_of(woken[0].interesting, woken[0].features)
+    interest = interest_of(woken[0].pairs)
     return _Woken(dag_ids=dag_ids, interest=interest, asset_ids=asset_ids)

@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 from sqlalchemy import ColumnElement, Row, Select, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.asset_events import EventFields, NewEvent
 from store.database.paging import PageRequest, ResultPage, begins, equal, like, newest, one_of, page, shaped
 from store.database.schema import asset, asset_alias_event, asset_event, run
-from store.detection.events import EventFields, NewEvent
 from store.errors import NotFound, no_asset, no_event
 from store.keys import TaskInstanceKey
 

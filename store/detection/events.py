@@ -7,7 +7,7 @@ before: see `store.catalog.aliases` for what "before" means.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
@@ -35,6 +35,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.types import TypeEngine
 
 from store.database import configuration_lock
+from store.database.asset_events import NewEvent
 from store.database.dialects import chunks, rows_of
 from store.database.schema import (
     asset_alias_asset,
@@ -46,8 +47,7 @@ from store.database.schema import (
 )
 from store.detection import filters, interest
 from store.detection.interest import EventHooks, EventOrigin, Interest
-from store.detection.sketches import NO_NAMES
-from store.keys import AssetId, EventId, Wake
+from store.keys import Wake
 from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c
@@ -73,48 +73,6 @@ async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
     committed = await connection.scalar(_COMMITTED)
     given = await connection.scalar(_GIVEN[dialect])
     return EventNumbers(committed=committed or 0, given=given or 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewEvent:
-    """A new event. `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
-
-    `trace_id` follows everything that comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
-    """
-
-    asset_id: int
-    extra: str
-    trace_id: str
-    event_id: str | None = None
-    source_watcher: str | None = None
-    source_dag_id: str | None = None
-    source_run_id: str | None = None
-    source_task_id: str | None = None
-    source_map_index: int = -1
-    source_actor: str | None = None
-    partition_key: str | None = None
-    sketch_low: int | None = None
-    sketch_high: int | None = None
-    sketch_bits: int | None = NO_NAMES.bits
-    sketch_more_bits: int | None = None
-    """The numbers of its sketch, as far as it has them: see `store.detection.sketches`. Without, it names no item of a watcher."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventFields:
-    """What everybody may see of an event: the columns of its table that have these names; `extra` is a JSON object."""
-
-    id: EventId
-    asset_id: AssetId
-    timestamp: datetime
-    extra: Mapping[str, Any]
-    source_dag_id: str | None
-    source_run_id: str | None
-    source_task_id: str | None
-    source_map_index: int
-    source_watcher: str | None
-    trace_id: str
-    partition_key: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,28 +123,31 @@ async def queue_all(
 
     `known` is the interest in their assets on SQLite; PostgreSQL reads it beside the queue rows.
     """
+    new = sorted(rows)
     dag_ids: set[str] = set()
     interested = dict(known)
-    for some in chunks(sorted(rows)):
+    for some in chunks(new):
         ids = [row.id for row in some]
-        due, of_these = await _queue(connection, ids, {row.asset_id for row in some})
+        due, of_these = await _queue(connection, some, ids)
         interested |= of_these
         dag_ids.update(row.dag_id for row in due if row.dag_id is not None and row.satisfies != UNDECIDED)
         if any(row.satisfies == UNDECIDED for row in due):
             dag_ids.update(dag_id for dag_id, _ in await filters.decide(connection, ids))
-    wakes = await hooks.run(connection, origin, ((row.id, row.asset_id) for row in rows), interested)
-    return AppendedEvents(
-        rows=[(row.id, row.timestamp) for row in sorted(rows)], dag_ids=frozenset(dag_ids), wakes=wakes
-    )
+    places = [(row.id, row.timestamp) for row in new]
+    if not interested:
+        return AppendedEvents(rows=places, dag_ids=frozenset(dag_ids))
+    wakes = await hooks.run(connection, origin, ((row.id, row.asset_id) for row in new), interested)
+    return AppendedEvents(rows=places, dag_ids=frozenset(dag_ids), wakes=wakes)
 
 
 async def _queue(
-    connection: AsyncConnection, ids: Sequence[int], asset_ids: Collection[int]
+    connection: AsyncConnection, events: Sequence[EventRow], ids: Sequence[int]
 ) -> tuple[Sequence[Row[*tuple[Any, ...]]], Interest]:
     if connection.dialect.name == "sqlite":
         return (await connection.execute(queue("sqlite"), {"b_ids": ids})).all(), {}
-    due = (await connection.execute(_queueing(), {"b_ids": ids, "b_assets": sorted(asset_ids)})).all()
-    return due, interest.interest_of(due[0].interesting, due[0].features)
+    assets = {row.asset_id for row in events}
+    due = (await connection.execute(_queueing(), {"b_ids": ids, "b_assets": list(assets)})).all()
+    return due, interest.interest_of(due[0].pairs)
 
 
 _NAMES: Final = [field.name for field in fields(NewEvent)]
@@ -234,7 +195,7 @@ def _queueing() -> Select[Any]:
     It returns at least one row, with the interest in the assets `b_assets`.
     """
     queued, interested = queue("postgresql").cte("queued"), interest.interested()
-    columns = (queued.c.dag_id, queued.c.satisfies, interested.c.interesting, interested.c.features)
+    columns = (queued.c.dag_id, queued.c.satisfies, interested.c.pairs)
     return select(*columns).select_from(interested.outerjoin(queued, true()))
 
 

@@ -6,12 +6,13 @@ names with the queue rows that it makes. When nobody is interested in the assets
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
-from sqlalchemy import BigInteger, Subquery, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, Subquery, Text, bindparam, cast, func, literal_column, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -90,17 +91,18 @@ NO_HOOKS: Final = EventHooks()
 
 
 def interested() -> Subquery:
-    """Return one row with the interest in the assets `b_assets`, for PostgreSQL: two arrays of equal length, or two nulls."""
+    """Return one row with the interest in the assets `b_assets`, for PostgreSQL: a JSON list of pairs, or null."""
     these = _i.asset_id == func.any(bindparam("b_assets", type_=ARRAY(BigInteger)))
-    columns = (func.array_agg(_i.asset_id).label("interesting"), func.array_agg(_i.feature).label("features"))
-    return select(*columns).where(these).subquery("interested")
+    pairs = cast(func.json_agg(func.json_build_array(_i.asset_id, _i.feature)), Text)
+    return select(pairs.label("pairs")).where(these).subquery("interested")
 
 
-def interest_of(asset_ids: Sequence[int] | None, features: Sequence[str] | None) -> Interest:
+def interest_of(pairs: str | None) -> Interest:
     """Return the interest that `interested` has answered with."""
     interest: dict[int, set[str]] = {}
-    for asset_id, feature in zip(asset_ids or (), features or (), strict=True):
-        interest.setdefault(asset_id, set()).add(feature)
+    if pairs is not None:
+        for asset_id, feature in json.loads(pairs):
+            interest.setdefault(asset_id, set()).add(feature)
     return interest
 
 

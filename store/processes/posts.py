@@ -12,11 +12,12 @@ from sqlalchemy import Row, Select, and_, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import configuration_lock
+from store.database.asset_events import NewEvent
 from store.database.schema import asset, asset_event, database_now
 from store.database.schema import audit as audit_table
 from store.detection import event_lists, events
 from store.detection.event_lists import StoredEvent
-from store.detection.events import AppendedEvents, EventRow, NewEvent
+from store.detection.events import AppendedEvents, EventRow
 from store.detection.interest import EventHooks, EventOrigin
 from store.errors import NotFound
 from store.processes import audit

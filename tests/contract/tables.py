@@ -23,12 +23,12 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from asset_job.sources.s3_objects import S3Access, s3_access
-from asset_job.tables.data_files import DataFile
-from asset_job.tables.delta_table import DeltaLakeTable
-from asset_job.tables.iceberg_table import IcebergTable
+from asset_job.tables.formats.delta_table import DeltaLakeTable
+from asset_job.tables.formats.iceberg_table import IcebergTable
+from asset_job.tables.formats.versioned_table import VersionedTable
 from asset_job.tables.layout import Owner, TableLocation, location_of
+from asset_job.tables.parquet.data_files import DataFile
 from asset_job.tables.replacement import WritingTry
-from asset_job.tables.versioned_table import VersionedTable
 from tests.servers import S3Server
 
 Rows: TypeAlias = pa.Table

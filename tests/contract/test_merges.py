@@ -14,9 +14,9 @@ import pytest
 from deltalake import write_deltalake
 
 from asset_job.errors import AssetJobError, Fenced, NoRetry, TargetFailed
+from asset_job.tables.formats.versioned_table import CommitConflict, VersionedTable
 from asset_job.tables.layout import location_of
-from asset_job.tables.merged_part import changed_rows, merged_part
-from asset_job.tables.versioned_table import CommitConflict, VersionedTable
+from asset_job.tables.merge.merged_part import changed_rows, merged_part
 from tests.contract.tables import Delta, Kind, append, check_not_superseded
 from tests.contract.test_tables import fenced, kind, on_s3_too
 from tests.service.conftest import bucket, s3_server

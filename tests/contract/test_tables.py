@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from pyiceberg.expressions import EqualTo
 
 from asset_job.errors import Fenced, TargetFailed
-from asset_job.tables.data_files import DataFile
+from asset_job.tables.parquet.data_files import DataFile
 from tests.contract.tables import Delta, Iceberg, Kind, append, delta_in, delta_on, files_of, iceberg_on
 from tests.iceberg_rest import running_catalog
 from tests.servers import S3Server

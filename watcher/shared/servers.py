@@ -59,7 +59,10 @@ def running_installation(installation: Any, settings: Mapping[str, object]) -> I
     try:
         yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
     finally:
-        _pg_ctl(installation, "stop", "-m", "fast")
+        try:
+            _pg_ctl(installation, "stop", "-m", "fast")
+        except RuntimeError:  # a server that was recovering from a crash may have missed it
+            _pg_ctl(installation, "stop", "-m", "immediate")
 
 
 def postgres_wheel() -> ModuleType:

@@ -15,9 +15,9 @@ import structlog
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection import detections
 from store.detection.detections import Detection
-from store.detection.events import NewEvent
 from store.detection.interest import EventHooks
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition

@@ -157,9 +157,8 @@ mine AS (SELECT watcher.name AS name, watcher.asset_id AS asset_id
 seen AS (UPDATE watcher SET last_event_at=clock_timestamp()
   FROM mine
   WHERE watcher.name = mine.name)
-SELECT woken.asset_id, woken.dag_ids, woken.filtered, interested.interesting, interested.features, anon_9.watchers,
-    anon_9.asset_ids
-FROM (SELECT array_agg(asset_interest.asset_id) AS interesting, array_agg(asset_interest.feature) AS features
+SELECT woken.asset_id, woken.dag_ids, woken.filtered, interested.pairs, anon_9.watchers, anon_9.asset_ids
+FROM (SELECT CAST(json_agg(json_build_array(asset_interest.asset_id, asset_interest.feature)) AS TEXT) AS pairs
   FROM asset_interest
   WHERE asset_interest.asset_id = any($18::BIGINT[])) AS interested
 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids

@@ -100,8 +100,8 @@ WITH queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at
     ORDER BY job_schedule_alias.dag_id, job_schedule_alias.alias_id
     FOR KEY SHARE OF job_schedule_alias) AS anon_2
   RETURNING queued_event.dag_id, queued_event.asset_id, queued_event.satisfies)
-SELECT queued.dag_id, queued.satisfies, interested.interesting, interested.features
-FROM (SELECT array_agg(asset_interest.asset_id) AS interesting, array_agg(asset_interest.feature) AS features
+SELECT queued.dag_id, queued.satisfies, interested.pairs
+FROM (SELECT CAST(json_agg(json_build_array(asset_interest.asset_id, asset_interest.feature)) AS TEXT) AS pairs
   FROM asset_interest
   WHERE asset_interest.asset_id = any($1::BIGINT[])) AS interested
 LEFT OUTER JOIN queued ON true;

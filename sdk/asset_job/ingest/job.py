@@ -22,7 +22,7 @@ from asset_job.ingest.records import deduplicated, fields_of, inferred, joined, 
 from asset_job.run_context import run
 from asset_job.runs import Run
 from asset_job.tables.appending import table_of
-from asset_job.tables.merged_part import merged_part
+from asset_job.tables.merge.merged_part import merged_part
 from asset_job.tables.parts import AppendedPart, commit, stage
 from asset_job.tables.targets import Target
 

@@ -15,10 +15,10 @@ from asset_job.runs import Run
 from asset_job.sources.arrow import arrow_schema
 from asset_job.sources.readers import inferred_schema, row_frames
 from asset_job.sources.request import ReadRequest, RowSelection
-from asset_job.tables.changes import Key, NetChange, NetChanges, key_text
-from asset_job.tables.key_search import typed_keys
-from asset_job.tables.merge_rows import ChangedRows, MergeRows, SourceRows, typed_values
-from asset_job.tables.merged_part import arrow_types, changed_rows
+from asset_job.tables.merge.changes import Key, NetChange, NetChanges, key_text
+from asset_job.tables.merge.key_search import typed_keys
+from asset_job.tables.merge.merge_rows import ChangedRows, MergeRows, SourceRows, typed_values
+from asset_job.tables.merge.merged_part import arrow_types, changed_rows
 
 
 def merge_rows(run: Run, options: IngestJobOptions, schema: str | None) -> MergeRows:

@@ -49,7 +49,7 @@ def append(
 def _merge(
     run: Run, table: TargetTable, changes: Sequence[Mapping[str, Any]], key: Sequence[str], partition_by: Sequence[str]
 ) -> AppendedPart:
-    from asset_job.tables.merged_part import arrow_types, changed_rows, merged_part  # noqa: PLC0415 - few jobs merge
+    from asset_job.tables.merge.merged_part import arrow_types, changed_rows, merged_part  # noqa: PLC0415 - few jobs merge
 
     ids = run.triggering_asset_events.ids_by_lsn
     return merged_part(table, changed_rows(changes, key, ids, lambda ddl: arrow_types(run.spark, ddl)), partition_by)

@@ -10,8 +10,8 @@ from uuid import uuid4
 from asset_job.data import SchemaEvolution, TableFormat
 from asset_job.errors import AssetJobError, require, require_on_driver
 from asset_job.sources.request import connection_of
+from asset_job.tables.formats.local_table import LocalTable
 from asset_job.tables.layout import Owner, TableLocation, TargetTable, location_of
-from asset_job.tables.local_table import LocalTable
 from asset_job.tables.replacement import WritingTry
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def open_table(target: Target, context: TableContext) -> TargetTable:
     if location.bucket is None:
         return LocalTable(location=location, owner=context.owner, attempt=uuid4().hex)
     access = _s3_access(context, target.connection)
-    from asset_job.tables.s3_table import S3Table  # noqa: PLC0415 - needs the packages that were just required
+    from asset_job.tables.formats.s3_table import S3Table  # noqa: PLC0415 - needs the packages that were just required
 
     return S3Table(location=location, owner=context.owner, attempt=uuid4().hex, access=access)
 
@@ -75,7 +75,7 @@ def open_table(target: Target, context: TableContext) -> TargetTable:
 def _delta_table(target: Target, context: TableContext, location: TableLocation) -> TargetTable:
     require("pyarrow", "obstore")
     require_on_driver("deltalake", "delta")
-    from asset_job.tables.delta_table import DeltaLakeTable  # noqa: PLC0415 - needs the packages that were just required
+    from asset_job.tables.formats.delta_table import DeltaLakeTable  # noqa: PLC0415 - needs the packages that were just required
 
     return DeltaLakeTable(
         location=location,
@@ -95,7 +95,7 @@ def _iceberg_table(target: Target, context: TableContext) -> TargetTable:
     connection = connection_of(context.connections, "iceberg", target.connection)
     require("pyarrow", "obstore")
     require_on_driver("pyiceberg", "iceberg")
-    from asset_job.tables.iceberg_table import (  # noqa: PLC0415 - needs the packages that were just required
+    from asset_job.tables.formats.iceberg_table import (  # noqa: PLC0415 - needs the packages that were just required
         IcebergTable,
         open_catalog,
     )

@@ -7,8 +7,7 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, ForeignKey
 
 from store.database.lifecycle import DeletedWith, KeptForEver, Lifecycle, NameRule, RemovedBy, RowOwner
-from store.database.schema import PARTITION_KEY
-from store.database.tables import table
+from store.database.tables import PARTITION_KEY, table
 
 partition_group = table(  # a group of events, by their partition keys, of which a job has had a run
     "partition_group",

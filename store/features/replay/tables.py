@@ -7,8 +7,8 @@ from typing import Final
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, text
 
 from store.database.lifecycle import KeptForEver, Lifecycle, NameRule, RowOwner
-from store.database.schema import PARTITION_KEY, UtcDateTime
-from store.database.tables import BIG_ID, NAME, table
+from store.database.schema import UtcDateTime
+from store.database.tables import BIG_ID, NAME, PARTITION_KEY, table
 
 GOES_ON: Final = text("finished_at IS NULL")
 

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database import configuration_lock
+from store.database.asset_events import NewEvent
 from store.database.schema import (
     database_now,
     database_time_in,
@@ -24,7 +25,7 @@ from store.database.schema import (
     task_try,
 )
 from store.detection import events
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents
 from store.detection.interest import EventHooks, EventOrigin
 from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef

@@ -21,10 +21,10 @@ from config.features.alerts.settings import AlertsPart
 from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.paging import now_of
 from store.database.schema import asset, job, queued_event, run
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.alerts.tables import alert
 from store.features.outbox.tables import outbox

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import select
 
 from store.catalog import aliases, catalog_sync
+from store.database.asset_events import NewEvent
 from store.database.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.keys import JobDefinition
 from tests.service.api.application import CONFIGURED, Api, Try, job

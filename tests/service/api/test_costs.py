@@ -14,7 +14,7 @@ from uuid import uuid4
 from sqlalchemy import event
 
 from store.database import Database
-from store.detection.events import NewEvent
+from store.database.asset_events import NewEvent
 from store.detection.interest import NO_HOOKS
 from store.processes import tokens
 from store.processes.posts import EventPost, store_all

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from asset_job import events as sdk
+from store.database.asset_events import EventFields
 from store.database.schema import asset_event
-from store.detection.events import EventFields
 from tests.service.api.application import Api, claimed
 
 FIELDS = frozenset(field.name for field in fields(EventFields))

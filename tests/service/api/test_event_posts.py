@@ -12,9 +12,10 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import asset_event, audit
 from store.detection.event_lists import StoredEvent
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents
 from store.detection.interest import NO_HOOKS
 from store.errors import CommitUnknown, NotFound
 from tests.databases import counted_commits, on_both

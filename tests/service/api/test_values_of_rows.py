@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from store.database.asset_events import NewEvent
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.values import to_json
 from tests.servers import PostgresDatabase

@@ -24,10 +24,10 @@ from typer.testing import CliRunner, Result
 from config.reading.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
+from store.database.asset_events import NewEvent
 from store.database.paging import PageRequest
 from store.database.schema import asset_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens

@@ -15,8 +15,8 @@ import pytest
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import EventOrigin
 from store.features.airflow import neighbour
 from store.features.airflow.neighbour import DeclaredForward

@@ -83,9 +83,9 @@ async def write(dsn: str, random: Random, table: str, changes: int) -> None:
     while written < changes:
         try:
             connection = await asyncpg.connect(dsn)
-            await end_abandoned(connection)
             writer = LogWriter(connection, random, table)
             try:
+                await end_abandoned(connection)
                 await writer.work(changes - written)
             finally:
                 written += writer.changes

@@ -77,11 +77,14 @@ async def test_a_crash_of_one_backend_ends_all_others_without_a_new_boot_id(
     mortal_server: MortalServer,
 ) -> None:
     async with hosted(mortal_server.dsn) as host:
-        slow = await leave_gaps(mortal_server.dsn)
+        slow, neighbour = await leave_gaps(mortal_server.dsn), await asyncpg.connect(mortal_server.dsn)
         await host.catch_up()
         boot = (await host.client.session("test").fetch("SELECT 1")).server.boot
 
         os.kill(slow.get_server_pid(), signal.SIGKILL)
+        with anyio.fail_after(PATIENCE):
+            while not neighbour.is_closed():  # until the server notices, and ends all sessions
+                await anyio.sleep(0.01)
         await catch_up_again(host)
         slow.terminate()
         assert (await host.client.session("test").fetch("SELECT 1")).server.boot == boot

@@ -17,10 +17,10 @@ from sqlalchemy import insert, select, update
 from store.catalog import watchers
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherState
+from store.database.asset_events import NewEvent
 from store.database.schema import asset, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.outbox import outbox as messages
 from store.features.outbox.outbox import NewMessage

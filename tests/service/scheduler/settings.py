@@ -13,9 +13,9 @@ from sqlalchemy import select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.keys import JobDefinition
 from store.runs import jobs

@@ -22,11 +22,11 @@ from store import partition_keys
 from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, Declared, DeclaredJob
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.lifecycle import delete_whole
 from store.database.paging import PageRequest, all_of
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
 from store.detection import events, filters
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.catchup.tables import catchup
 from store.features.partitions import groups as partition_groups

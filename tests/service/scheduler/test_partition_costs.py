@@ -14,9 +14,9 @@ from sqlalchemy import delete, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import queued_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.features.partitions import groups as partition_groups
 from store.features.partitions.groups import QueuedIdentity, QueuedSpan

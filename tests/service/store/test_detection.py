@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import (
     asset_event,
     asset_store,
@@ -24,7 +25,6 @@ from store.database.schema import (
 )
 from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, NewPosition

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import select, update
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import asset_event
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.sketches import LIMITLESS, Sketch, microseconds, sketch_of
 from store.features.explain import item_search, item_sketches

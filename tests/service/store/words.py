@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Applied, Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.database.schema import asset, database_now
 from store.detection import events, positions
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost

@@ -11,9 +11,9 @@ from structlog.contextvars import bound_contextvars
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection import positions
 from store.detection.detections import Detection
-from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, NewPosition

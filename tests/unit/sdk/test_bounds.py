@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asset_job.tables.bounds import Bounds, bounds_of, upper_bound
+from asset_job.tables.parquet.bounds import Bounds, bounds_of, upper_bound
 
 TEXTS = st.text(st.sampled_from("a\x7f\ud7ff\ue000\uffff\U00010000\U0010ffff"), max_size=8)
 

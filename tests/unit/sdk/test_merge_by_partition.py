@@ -12,7 +12,7 @@ import pytest
 
 from asset_job.errors import TargetFailed
 from asset_job.events import TriggeringAssetEvents
-from asset_job.tables.changes import net_changes
+from asset_job.tables.merge.changes import net_changes
 from tests.unit.sdk.test_merge_plans import Target
 from triggers.changes.codec import DecodedChange
 from triggers.changes.events import bytes_of, events_of

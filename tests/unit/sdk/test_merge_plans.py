@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from asset_job.errors import NoRetry, TargetFailed
-from asset_job.tables import merge_plan
-from asset_job.tables.changes import NetChanges, net_changes
-from asset_job.tables.merge_plan import MergeMemory, plan_merge
+from asset_job.tables.merge import merge_plan
+from asset_job.tables.merge.changes import NetChanges, net_changes
+from asset_job.tables.merge.merge_plan import MergeMemory, plan_merge
 
 Row = dict[str, Any]
 Change = dict[str, Any]

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 from asset_job import AssetJobError
 from asset_job.errors import TargetFailed
 from asset_job.sources.partition_folders import partition_values
+from asset_job.tables.formats.local_table import LocalTable
 from asset_job.tables.frames import check_frame
 from asset_job.tables.layout import (
     Owner,
@@ -36,7 +37,6 @@ from asset_job.tables.layout import (
     partition_aliases,
     partition_folder,
 )
-from asset_job.tables.local_table import LocalTable
 
 OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
 

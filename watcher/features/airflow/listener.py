@@ -15,8 +15,8 @@ from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection import events
-from store.detection.events import NewEvent
 from store.detection.interest import EventHooks, EventOrigin
 from store.errors import InvalidValue, NotLeading
 from store.features.airflow import listening

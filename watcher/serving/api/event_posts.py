@@ -16,8 +16,9 @@ from typing import Final, TypeAlias
 import anyio
 
 from store.database import Database
+from store.database.asset_events import NewEvent
 from store.detection.event_lists import StoredEvent
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents
 from store.detection.interest import EventHooks
 from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 from store.processes.posts import EventPost, store_all

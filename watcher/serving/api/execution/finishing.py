@@ -15,8 +15,9 @@ from config.models.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
 from store.database import configuration_lock
+from store.database.asset_events import NewEvent
 from store.detection import events
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents
 from store.detection.interest import EventHooks, EventOrigin
 from store.keys import TryKey
 from store.runs.runs import RunRow

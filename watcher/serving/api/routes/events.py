@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
+from store.database.asset_events import NewEvent
 from store.database.paging import PageRequest
 from store.detection import event_lists
 from store.detection.event_lists import EVENT_ORDERS, EventFilter, StoredEvent
-from store.detection.events import AppendedEvents, NewEvent
+from store.detection.events import AppendedEvents
 from store.errors import no_asset
 from store.runs import consumption
 from store.values import to_json

@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from store.catalog.assets import AssetRow, Attached, JobOfAsset
+from store.database.asset_events import EventFields
 from store.detection.event_lists import StoredEvent
-from store.detection.events import EventFields
 from store.runs.consumption import ConsumingRun
 from watcher.serving.api.shapes.base import JsonObject, Shape
 

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from asset_job.errors import AssetJobError
 from asset_job.sources.arrow import arrow_schema
-from asset_job.tables.changes import net_changes
+from asset_job.tables.formats.versioned_table import VersionedTable
 from asset_job.tables.layout import TargetTable, check_columns
-from asset_job.tables.merge_rows import ChangedRows, MergeRows
-from asset_job.tables.merging import merge
+from asset_job.tables.merge.changes import net_changes
+from asset_job.tables.merge.merge_rows import ChangedRows, MergeRows
+from asset_job.tables.merge.merging import merge
 from asset_job.tables.parts import AppendedPart
-from asset_job.tables.versioned_table import VersionedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

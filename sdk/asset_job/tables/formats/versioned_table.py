@@ -19,8 +19,8 @@ from asset_job.errors import TargetFailed
 from asset_job.sources.arrow import arrow_schema, registered
 from asset_job.sources.request import quoted
 from asset_job.tables.columns import Columns
-from asset_job.tables.data_files import DataFile, DataFileWriter, TableStorage
 from asset_job.tables.layout import RUN, TargetTable, partition_aliases
+from asset_job.tables.parquet.data_files import DataFile, DataFileWriter, TableStorage
 from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from asset_job.errors import Fenced, NoRetry, TargetFailed
 from asset_job.sources.s3_objects import first_line
-from asset_job.tables.changes import Key, NetChange
-from asset_job.tables.data_files import DataFile
-from asset_job.tables.key_search import TypedKey, places_of, staying, typed_keys
+from asset_job.tables.formats.versioned_table import CommitConflict, Version, VersionedTable, pauses
 from asset_job.tables.layout import RUN, partition_aliases
-from asset_job.tables.merge_plan import MergeMemory, MergePlan, plan_merge
-from asset_job.tables.merge_rows import MergeRows, typed_values
-from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable, pauses
+from asset_job.tables.merge.changes import Key, NetChange
+from asset_job.tables.merge.key_search import TypedKey, places_of, staying, typed_keys
+from asset_job.tables.merge.merge_plan import MergeMemory, MergePlan, plan_merge
+from asset_job.tables.merge.merge_rows import MergeRows, typed_values
+from asset_job.tables.parquet.data_files import DataFile
 
 
 def merge(table: VersionedTable, rows: MergeRows, partition_by: Sequence[str]) -> tuple[pa.Table, str | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from asset_job.errors import TargetFailed
-from asset_job.tables.changes import Mark, NetChange, NetChanges, key_text
+from asset_job.tables.merge.changes import Mark, NetChange, NetChanges, key_text
 
 MOST_KEYS: Final = 100_000
 """The keys that a table remembers, those that changed last."""

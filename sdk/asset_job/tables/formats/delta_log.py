@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from asset_job.tables.bounds import Bounds
-from asset_job.tables.data_files import DataFile
+from asset_job.tables.parquet.bounds import Bounds
+from asset_job.tables.parquet.data_files import DataFile
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written only where the type has one
 _STRUCT = '{"type": "struct"'

@@ -18,7 +18,7 @@ from asset_job.sources.json.strict import decoded
 from asset_job.sources.json.values import Value
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord
-from asset_job.tables.changes import Key, NetChange, NetChanges, key_text
+from asset_job.tables.merge.changes import Key, NetChange, NetChanges, key_text
 
 _MANY = 10_000
 """How many values are converted at a time."""

@@ -19,7 +19,6 @@ from asset_job.sources.arrow import registered
 from asset_job.sources.request import ReadRequest, S3File, quoted
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import check_format
-from asset_job.tables.data_files import TableStorage
 from asset_job.tables.layout import (
     OWNER,
     StagedFile,
@@ -28,7 +27,8 @@ from asset_job.tables.layout import (
     partition_aliases,
     partition_folder,
 )
-from asset_job.tables.parquet_files import ParquetFile, parquet_files
+from asset_job.tables.parquet.data_files import TableStorage
+from asset_job.tables.parquet.parquet_files import ParquetFile, parquet_files
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -31,11 +31,11 @@ from asset_job.errors import AssetJobError, TargetFailed
 from asset_job.sources.arrow import with_small_offsets
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import Columns
-from asset_job.tables.data_files import DataFile, TableStorage
-from asset_job.tables.iceberg_metrics import metrics
+from asset_job.tables.formats.iceberg_metrics import metrics
+from asset_job.tables.formats.versioned_table import CommitConflict, Version, VersionedTable
 from asset_job.tables.layout import RUN, location_of
+from asset_job.tables.parquet.data_files import DataFile, TableStorage
 from asset_job.tables.replacement import Record
-from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

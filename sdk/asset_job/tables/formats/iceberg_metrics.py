@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import MetricModeTypes, MetricsMode, compute_statistic
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, PrimitiveType
 
-from asset_job.tables.bounds import Bounds, upper_bound
+from asset_job.tables.parquet.bounds import Bounds, upper_bound
 
 _NONE, _COUNTS = MetricsMode(MetricModeTypes.NONE), MetricsMode(MetricModeTypes.COUNTS)
 

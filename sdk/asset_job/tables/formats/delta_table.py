@@ -24,11 +24,11 @@ from pyarrow import dataset
 from asset_job.errors import TargetFailed
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import Columns, check_format
-from asset_job.tables.data_files import DataFile, TableStorage
-from asset_job.tables.delta_log import partition_values, statistics, type_text
+from asset_job.tables.formats.delta_log import partition_values, statistics, type_text
+from asset_job.tables.formats.versioned_table import CommitConflict, Version, VersionedTable
 from asset_job.tables.layout import RUN
+from asset_job.tables.parquet.data_files import DataFile, TableStorage
 from asset_job.tables.replacement import Record
-from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

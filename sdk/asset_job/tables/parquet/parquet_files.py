@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from asset_job.tables.bounds import Bounds, bounds_of
+from asset_job.tables.parquet.bounds import Bounds, bounds_of
 
 _LARGEST_FILE = 256 << 20
 """Bytes after which a new file begins."""

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from asset_job.errors import TargetFailed
 from asset_job.sources.s3_objects import S3Access, first_line
-from asset_job.tables.bounds import Bounds
 from asset_job.tables.layout import TableLocation
-from asset_job.tables.parquet_files import ParquetFile, parquet_files
+from asset_job.tables.parquet.bounds import Bounds
+from asset_job.tables.parquet.parquet_files import ParquetFile, parquet_files
 
 _MOST_FILES = 100_000
 """The number of files that one task may write."""

@@ -1,0 +1,1 @@
+"""A run's changes of rows, merged into a table by key."""
