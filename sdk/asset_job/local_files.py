@@ -28,7 +28,7 @@ from asset_job.client import now
 from asset_job.errors import AssetJobError
 
 _Kind = TypeVar("_Kind")
-_JSON_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+_JSON_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
 
 
 class _Unusable(Exception):

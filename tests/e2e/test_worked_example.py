@@ -74,8 +74,10 @@ class Example:
         """Wait until exactly that has followed: a partition that waits, or runs and what they print."""
         if waits := re.match(r"`([^`]+)` waits for (.+?)(?:: each day .*)?$", what):
             await self._until(self._waiting, waits[1], waits[2].replace("/data/sales", str(self.folder)))
+        if again := re.match(r"`([^`]+)` shows `redelivery incomplete`: (.+)$", what):
+            await self._until(self._waiting, again[1], f"redelivery incomplete: {again[2]}")
         runs = [part.removeprefix("run: ") for part in what.split("; ") if part.startswith("run: ")]
-        assert waits or runs, what
+        assert waits or again or runs, what
         before = dict(self.printed)
         await self._until(self._has_printed, len(before) + len(runs))
         assert [text for each, text in self.printed.items() if each not in before] == runs
@@ -108,8 +110,8 @@ class Example:
                 await anyio.sleep(0.1)
 
 
-BY_MANIFEST: Final = "10"
-"""The first step of the job that waits for manifests."""
+BY_MANIFEST, AGAIN = "10", "13"
+"""The first steps of the job that waits for manifests, and of the one whose partitions may be delivered again."""
 
 
 async def test_each_step_has_what_the_page_says(tmp_path: Path) -> None:
@@ -133,6 +135,9 @@ async def test_each_step_has_what_the_page_says(tmp_path: Path) -> None:
             if number == BY_MANIFEST:
                 changed = text.replace('{marker: "**/_SUCCESS"}', '{manifest: "*.manifest"}')
                 configuration.write_text(changed.replace('last: ["**/_SUCCESS"]', 'last: ["**/*.manifest"]'))
+                await daemon.said("reload")
+            if number == AGAIN:
+                configuration.write_text(text.replace('_SUCCESS"}', '_SUCCESS", again: true}'))
                 await daemon.said("reload")
             await example.do(done)
             await example.follows(follows)

@@ -217,6 +217,7 @@ async def test_an_incomplete_partition_is_run_once_when_its_deadline_is_over(api
     assert (claim["partition_complete"], claim["late"]) == (True, True)
 
 
+@pytest.mark.feature("partitions")
 @on_both
 @pytest.mark.parametrize("by", ["a person", "max_wait"])
 async def test_a_run_of_what_a_changed_schedule_left_is_the_run_of_its_partition(api: Api, by: str) -> None:

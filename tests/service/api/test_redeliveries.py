@@ -18,7 +18,7 @@ from tests.databases import on_both
 from tests.service.api.application import CONFIGURED, Api
 from tests.service.api.test_partition_keys import EVENTS, finished, posted, scheduled
 
-pytestmark = on_both
+pytestmark = [on_both, pytest.mark.feature("partitions")]
 QUEUE: Final = "/api/v2/dags/load_orders/queue"
 AN_HOUR: Final = timedelta(hours=1)
 WHOLE: Final = (True, False, False)

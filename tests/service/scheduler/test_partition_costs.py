@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
@@ -115,6 +115,25 @@ async def test_a_check_costs_the_same_however_many_partitions_wait(database: Dat
     ]
     assert costs[0] == costs[1]
     assert [len(each) for each in (await consumed(database, "one")).values()] == [3, 2]
+
+
+@on_both
+async def test_what_is_queued_of_a_partition_is_found_by_an_index(database: Database) -> None:
+    await waiting_partitions(database, 300)
+    postgres = database.dialect == "postgresql"
+    if postgres:
+        async with database.transaction() as connection:
+            await connection.execute(text("ANALYZE queued_event"))
+    async with database.transaction() as connection:
+        if postgres:  # else it reads a table as small as this one as a whole
+            await connection.execute(text("SET LOCAL enable_seqscan = off"))
+        with statements_of(database) as sent:
+            spans = await partition_groups.queued_spans_of(connection, "one", {"k7"}, to=2**62)
+            assert len(await partition_groups.events_of(connection, "one", {"k7"}, to=2**62)) == len(spans) == 1
+        for statement, parameters in sent:
+            explain = "EXPLAIN" if postgres else "EXPLAIN QUERY PLAN"
+            plan = [str(row[-1]) for row in await connection.exec_driver_sql(f"{explain} {statement}", parameters)]
+            assert "ix_queued_event_partition_key" in "\n".join(plan)
 
 
 @on_both

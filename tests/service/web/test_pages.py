@@ -195,6 +195,7 @@ async def test_the_page_of_a_job_shows_the_partitions_that_wait(browser: Browser
     assert page.text.count("customers") >= 2
 
 
+@pytest.mark.feature("partitions")
 async def test_many_partitions_that_wait_are_shown_in_parts(browser: Browser) -> None:
     api = browser.api
     (load, report) = CONFIGURED.jobs

@@ -85,6 +85,13 @@ def test_an_author_can_write_entries_before_the_run(tmp_path: Path) -> None:
     }
 
 
+def test_what_the_run_of_a_partition_says_is_that_of_the_job_file(tmp_path: Path) -> None:
+    said = {"partition_key": "2026-11-20", "partition_complete": True, "redelivered": True}
+    (tmp_path / "job.json").write_text(json.dumps(said))
+    with run(local=tmp_path) as r:
+        assert (r.partition_key, r.partition_complete, r.late, r.redelivered) == ("2026-11-20", True, False, True)
+
+
 def test_connections_are_those_of_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"connections": {"lake": {"type": "s3", "region": "eu"}}}')
     with run(local=tmp_path) as r:
@@ -126,6 +133,7 @@ def test_a_job_with_declared_outlets_has_no_other_outlets(tmp_path: Path) -> Non
         ("job.json", '{"outlets": "orders"}', "outlets is not a list"),
         ("job.json", '{"outlets": [{"nam": "orders"}]}', "is not an inlet or outlet: write a name"),
         ("job.json", '{"dag_id": 7}', "dag_id is not a text"),
+        ("job.json", '{"redelivered": 1}', "redelivered is not true or false"),
         ("job.json", '{"worker_backend": {}}', "worker_backend has no path"),
         ("run.json", '{"number": "one"}', "delete the file to begin with the first run"),
     ],

@@ -60,7 +60,13 @@ class ItemCounts:
 
         `closed` groups have had a run: what is queued of them is of a later delivery.
         """
-        contents = {group.key: _contents(group, waits, complete, is_closed=group.key in closed) for group in groups}
+        counts_what = replace(complete, items=None)
+        contents = {
+            group.key: _contents(
+                group, waits, (complete, waits, group.key in closed) if complete.again else counts_what
+            )
+            for group in groups
+        }
         known = {key: self._counted.get((dag_id, key), _NOTHING) for key in contents}
         changed = [group for group in groups if known[group.key][0] != contents[group.key]]
         counted = await _count(connection, dag_id, changed, waits, complete, closed) if changed else {}
@@ -136,10 +142,10 @@ async def _earlier_files(connection: AsyncConnection, dag_id: str, key: str | No
     return {address for address, is_newest in is_there.items() if is_newest}
 
 
-def _contents(group: PartitionGroup, waits: Waits, complete: Completeness, *, is_closed: bool) -> _Contents:
+def _contents(group: PartitionGroup, waits: Waits, counts_what: object) -> _Contents:
     mine = (row for row in group.rows if waits.wait_for(row.references))
     rows = tuple((row.references, row.key, row.first_event, row.last_event, row.events) for row in mine)
-    return ((complete, waits, is_closed) if complete.again else replace(complete, items=None)), rows
+    return counts_what, rows
 
 
 def comparing(complete: Completeness) -> Callable[[], ComparedItems]:
