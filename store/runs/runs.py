@@ -41,12 +41,26 @@ from store.database.schema import (
     task_instance,
 )
 from store.errors import no_run
+from store.fates import Move
 
 _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
 """The state of a run that a person deleted: its row stays, so that neither its id nor its events are given again."""
 IS_THERE: Final = _r.state != DELETED
 OVER: Final = ("success", "failed")
+MOVES_OF_RUNS: Final[Sequence[Move]] = (
+    Move(None, "queued", "planned, or started by a person"),
+    Move("queued", "running", "its first try starts"),
+    Move("running", "success", "a try succeeds"),
+    Move("running", "failed", "its last retry fails, or it is cancelled"),
+    Move("queued", "failed", "it is cancelled"),
+    Move("success", "queued", "it is cleared"),
+    Move("failed", "queued", "it is cleared"),
+    Move("failed", "success", "a person marks it"),
+    Move("success", DELETED, "a person deletes it"),
+    Move("failed", DELETED, "a person deletes it"),
+)
+"""The life of a run, until the clean-up removes it."""
 
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
