@@ -18,7 +18,7 @@ sys.path[:0] = [str(REPOSITORY)]
 
 from store.fates import MOVES_AT_JOBS, MOVES_OF_ITEMS, Move  # noqa: E402  the repository is on the path now
 from store.runs.runs import MOVES_OF_RUNS  # noqa: E402
-from watcher.features.partitions.groups import MOVES_OF_PARTITIONS  # noqa: E402
+from watcher.features.partitions.waiting import MOVES_OF_PARTITIONS  # noqa: E402
 
 PICTURES: Final[Mapping[str, tuple[str, Sequence[Move]]]] = {
     "docs/pictures/states-of-items.svg": ("The states of a file, a row or a change", MOVES_OF_ITEMS),

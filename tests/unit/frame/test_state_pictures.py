@@ -11,7 +11,7 @@ import states
 from store.database.schema import run
 from store.fates import RUN_STATES, Move
 from store.runs.runs import MOVES_OF_RUNS
-from watcher.features.partitions.groups import MOVES_OF_PARTITIONS
+from watcher.features.partitions.waiting import MOVES_OF_PARTITIONS
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,28 +10,11 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
 
-from store.fates import Move
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
 from watcher.features.partitions.completeness import complete_references
 from watcher.scheduling.planning.plans import Waits, completing, remaining
-
-MOVES_OF_PARTITIONS: Final = (
-    Move(None, "incomplete", "its first event is queued"),
-    Move(None, "complete", "it needs no other"),
-    Move("incomplete", "complete", "what it lacks comes"),
-    Move("complete", "running", "debounce is over"),
-    Move("incomplete", "running", "its deadline passes, or --run"),
-    Move("running", "loaded", "its run succeeds"),
-    Move("running", "failed", "its run fails for good"),
-    Move("loaded", "running", "its run is cleared"),
-    Move("failed", "running", "its run is cleared"),
-    Move("loaded", "late", "a later event comes"),
-    Move("late", "running", "it needs nothing else"),
-)
-"""The life of a partition at a job with `complete`: its first run, and those of what comes later."""
 
 
 @dataclass(frozen=True, kw_only=True)
