@@ -78,7 +78,7 @@ def columns(moves: Sequence[Move]) -> Sequence[str]:
 def drawn(title: str, moves: Sequence[Move]) -> str:
     """Return the picture as SVG, for light and dark pages."""
     states = columns(moves)
-    places = {None: 0, **{state: number for number, state in enumerate(states, 1)}}
+    places: dict[str | None, int] = {None: 0, **{state: number for number, state in enumerate(states, 1)}}
     lines = [Line(start=places[move.before], end=places[move.after], reason=move.because) for move in moves]
     ports = {**_ports(lines, leads_on=True), **_ports(lines, leads_on=False)}
     tracks = {**_tracks(lines, ports, leads_on=True), **_tracks(lines, ports, leads_on=False)}
