@@ -150,10 +150,10 @@ WORDS_OF_RECONCILE_BEFORE: Final[Mapping[Fate, str]] = {
 
 
 class Move(NamedTuple):
-    """A step from one fate to another. `before` None: the item, or the event at a job, is new."""
+    """A step from one state to another, mostly of fates. `before` None: what has the states is new. `tools/states.py` draws it."""
 
-    before: Fate | None
-    after: Fate
+    before: str | None
+    after: str
     because: str
 
 
@@ -191,12 +191,6 @@ MOVES_AT_JOBS: Final[Sequence[Move]] = (
     Move(Fate.DROPPED, Fate.QUEUED, "replay with what was dropped"),
 )
 """The life of an event at one job. That the clean-up removes its run moves nothing."""
-
-
-def picture(moves: Sequence[Move]) -> str:
-    """Return the state diagram of these moves, as Mermaid draws it."""
-    lines = [f"    {move.before or '[*]'} --> {move.after}: {move.because}" for move in moves]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
 
 
 def table(fates: Sequence[Fate]) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.cursors import CursorPage, cursor_page
 from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, newest, within
 from store.database.schema import asset, asset_event, job, run, run_asset_event, seconds_between
-from store.runs.runs import IS_THERE, OVER, RunRow
+from store.runs.runs import IS_THERE, OVER, RunRow, shown
 
 _r = run.c
 UPDATED_AT: Final = func.coalesce(_r.end_date, _r.start_date, _r.queued_at, type_=_r.queued_at.type)
@@ -108,7 +108,7 @@ async def latest(
     connection: AsyncConnection, which: RunFilter, *, limit: int, before: int | None = None
 ) -> Sequence[RunRow]:
     """Return the newest matching runs with ids below `before`; None means all."""
-    return await newest(connection, select(run).where(which.condition), _r.id, RunRow, limit=limit, before=before)
+    return await newest(connection, shown().where(which.condition), _r.id, RunRow, limit=limit, before=before)
 
 
 async def count(connection: AsyncConnection, which: RunFilter) -> int:
@@ -124,4 +124,4 @@ async def clearable(connection: AsyncConnection, which: RunFilter, *, limit: int
 
 async def listed(connection: AsyncConnection, which: RunFilter, window: PageRequest) -> CursorPage[RunRow]:
     """Return a part of the runs. Raises `InvalidCursor`."""
-    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, RunRow)
+    return await cursor_page(connection, shown().where(which.condition), window, RUN_ORDERS, RunRow)

@@ -13,7 +13,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
@@ -21,19 +34,33 @@ from store.database.paging import one_of
 from store.database.schema import (
     asset_event,
     database_now,
+    job,
     queued_event,
     run,
     run_asset_event,
     task_instance,
 )
 from store.errors import no_run
-from store.fates import Fate
+from store.fates import Fate, Move
 
 _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
 """The state of a run that a person deleted: its row stays, so that neither its id nor its events are given again."""
 IS_THERE: Final = _r.state != DELETED
 OVER: Final = ("success", "failed")
+MOVES_OF_RUNS: Final[Sequence[Move]] = (
+    Move(None, "queued", "planned, or started by a person"),
+    Move("queued", "running", "its first try starts"),
+    Move("running", "success", "a try succeeds"),
+    Move("running", "failed", "its last retry fails, or it is cancelled"),
+    Move("queued", "failed", "it is cancelled"),
+    Move("success", "queued", "it is cleared"),
+    Move("failed", "queued", "it is cleared"),
+    Move("failed", "success", "a person marks it"),
+    Move("success", DELETED, "a person deletes it"),
+    Move("failed", DELETED, "a person deletes it"),
+)
+"""The life of a run, until the clean-up removes it."""
 
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
@@ -206,6 +233,10 @@ async def move_run(
     return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 
 
+WAITS_FOR_RESUMING: Final = "waits: the job is paused; resume it"
+"""What a queued run, or its task instance, waits for while its job is paused."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
     """A run; `conf` is a JSON object's text, `id` counts the runs of all jobs."""
@@ -279,7 +310,15 @@ class RunRow:
         return self.state == "success" and bool(self.bad_records) and self.bad_records_resolved_at is None
 
 
+def shown() -> Select[Any]:
+    """Select runs as people see them, as `RunRow`: one that waits for its paused job says so in place of its reason."""
+    its_job = job.alias("its_job")
+    is_paused = select(its_job.c.paused).where(its_job.c.dag_id == run.c.dag_id).scalar_subquery()
+    reason = case((run.c.state != "queued", run.c.reason), (is_paused, WAITS_FOR_RESUMING), else_=run.c.reason)
+    return select(*(reason.label("reason") if each.name == "reason" else each for each in run.c))
+
+
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
     """Return one run. Raises `NotFound`."""
-    this = select(run).where(this_run(dag_id, run_id), IS_THERE)
+    this = shown().where(this_run(dag_id, run_id), IS_THERE)
     return await one_of(connection, this, RunRow, no_run(dag_id, run_id))

@@ -19,7 +19,7 @@ from store.database.paging import all_of, now_of
 from store.database.schema import asset_event, run, task_instance, task_try, watcher
 from store.detection.event_lists import StoredEvent, with_assets
 from store.runs.queue.queues import ACTIVE
-from store.runs.runs import RunRow
+from store.runs.runs import RunRow, shown
 from store.runs.tries.task_instances import TaskInstance, of_ids
 from store.state import history
 from store.state.history import HistoryEntry
@@ -117,7 +117,7 @@ class ChangeFeed:
         changed = self._compare("run", {row.id: tuple(row) for row in rows}, {r.id for r in rows if r.state in ACTIVE})
         if not changed:
             return []
-        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), RunRow)
+        return await all_of(connection, shown().where(r.id.in_(changed[:MOST])).order_by(r.id), RunRow)
 
     async def _changed_tries(self, connection: AsyncConnection, run_ids: Sequence[int]) -> Sequence[TaskInstance]:
         """Return the tries that changed, of runs that are under way or were at the last poll."""

@@ -16,6 +16,7 @@ from store.database.paging import PageRequest, Range, all_of, among, begins, lik
 from store.database.schema import job, leader, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
+from store.runs.runs import WAITS_FOR_RESUMING
 from store.runs.tries.start_reasons import StartReasons
 from store.runs.tries.startable import most_running, running_of
 
@@ -56,7 +57,7 @@ class TaskInstance(TaskInstanceKey):
             case "removed":
                 return "waits: the job is not configured any more"
             case "paused":
-                return "waits: the job is paused; resume it"
+                return WAITS_FOR_RESUMING
             case "run":
                 return f"waits for another run of its job: max_active_runs is {self.definition.max_active_runs}"
             case "turn":

@@ -84,6 +84,22 @@ async def test_clear_previews_first_and_then_queues_the_same_run(api: Api) -> No
     assert actions[0] == "run.clear"
 
 
+async def test_a_cleared_run_of_a_paused_job_has_its_reason_wherever_it_is_shown(api: Api) -> None:
+    """Nothing else says why it stays queued."""
+    await failed(api)
+    await answered(api, "PATCH", "/api/v2/dags/load_orders", 200, {"is_paused": True})
+    assert (await api.get(RUN))["reason"] is None
+    await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False})
+    waits = "waits: the job is paused; resume it"
+    listed = await api.get("/api/v2/dags/~/dagRuns")
+    assert [(run["state"], run["reason"]) for run in (await api.get(RUN), *listed["dag_runs"])] == 2 * [
+        ("queued", waits)
+    ]
+    assert (await api.get(f"{RUN}/taskInstances"))["task_instances"][0]["detail"] == waits
+    await answered(api, "PATCH", "/api/v2/dags/load_orders", 200, {"is_paused": False})
+    assert ((await api.get(RUN))["state"], (await api.get(RUN))["reason"]) == ("queued", None)
+
+
 async def test_a_run_that_is_not_over_is_not_cleared(api: Api) -> None:
     await claimed(api)
     answer = await answered(api, "POST", f"{RUN}/clear", 409, {"dry_run": False})

@@ -16,10 +16,11 @@ pytestmark = [pytest.mark.service, on_both]
 PATH = "/api/v2/dags/report/queue"
 
 
-async def reload(api: Api, schedule: object) -> None:
+async def reload(api: Api, schedule: object, **batch: object) -> None:
     """Let the job `report` have another schedule."""
     others = [job for job in CONFIGURED.jobs if job.dag_id != "report"]
-    changed = replace(CONFIGURED, hash=str(schedule), jobs=[*others, job_on("report", schedule, max_events=2)])
+    job = job_on("report", schedule, max_events=2, **batch)
+    changed = replace(CONFIGURED, hash=f"{schedule} {batch}", jobs=[*others, job])
     async with api.database.transaction() as connection:
         await catalog_sync.apply(connection, changed, api.database.dialect)
 
@@ -53,6 +54,30 @@ async def test_events_of_a_job_that_lost_its_schedule_are_a_problem_until_they_a
     assert (await api.client.post(PATH, json={"action": "run"})).status_code == 409
     (entry, *_) = (await api.get("/api/v2/audit"))["audit"]
     assert (entry["action"], entry["target"]) == ("job.queue.run", "report")
+
+
+async def test_the_queue_of_a_paused_job_says_what_it_lacks_besides(api: Api) -> None:
+    async def reasons() -> list[str]:
+        """Return the reason while the job is paused and while it is not."""
+        both = list[str]()
+        for paused in (True, False):
+            await set_paused(api.database, "report", paused=paused)
+            both.append((await api.get(PATH))["reason"])
+        return both
+
+    paused = "the job is paused; resume it"
+    await reload(api, {"all": ["orders", "landing"]})
+    await tell(api.database, api.asset_ids["orders"], key="1")
+    assert await reasons() == [f"{paused}; besides, it waits for landing", "waits for landing"]
+    await reload(api, {"all": ["orders", "landing"]}, mode="per_partition")
+    lacks = "1 partition waits for the rest of its condition"
+    assert await reasons() == [f"{paused}; besides, {lacks}", lacks]
+    await tell(api.database, *[api.asset_ids[name] for name in ("orders", "landing")], key="2")
+    assert await reasons() == [f"{paused}; besides, {lacks}", f"{lacks}; 1 partition is about to have a run"]
+    await reload(api, {"all": ["orders", "landing"]})
+    assert await reasons() == [paused, "a run is about to start"]
+    await reload(api, "orders", mode="each")
+    assert await reasons() == [paused, "a run is about to start"]
 
 
 async def test_what_the_schedule_waits_for_stays_in_the_queue(api: Api) -> None:

@@ -120,9 +120,11 @@ def reason(model: ScheduleModel, dag_id: str) -> str:
         return (
             "the job has no schedule, so nothing starts a run of what is queued; give it one, or run or drop the events"
         )
+    waits = "a run is about to start" if now.each else _of_queue(model, job, now)
     if job.paused:
-        return "the job is paused; resume it"
-    return "a run is about to start" if now.each else _of_queue(model, job, now)
+        besides = "" if waits == "a run is about to start" else f"; besides, it {waits}"
+        return f"the job is paused; resume it{besides}"
+    return waits
 
 
 def _of_queue(model: ScheduleModel, job: JobState, now: ModelJob) -> str:

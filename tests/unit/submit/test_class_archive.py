@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -147,6 +148,20 @@ def test_without_a_folder_there_is_no_archive_and_an_error_says_why(runtime: Run
         with pytest.raises(NoArchiveFolder, match=r"^no class archive: "):
             make(folder, runtime)
         assert find_archive(folder, runtime) is None
+    assert not (runtime.java / "made").exists()
+
+
+def test_a_process_that_holds_the_folder_for_good_is_not_waited_for_for_ever(
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watcher.submit.spark.class_archive.LONGEST", 0.1)
+    holder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(NoArchiveFolder, match=f"another process has held {tmp_path} for 0.1 s"):
+            make(tmp_path, runtime)
+    finally:
+        os.close(holder)
     assert not (runtime.java / "made").exists()
 
 

@@ -25,6 +25,8 @@ from watcher.features.isolation.wire import BrokenFrame, Decoder, Frame, encode,
 from watcher.triggerer.limits import LATER, BatchLimits
 
 _LONGEST_LINE: Final = 8_000
+_READ_WITHIN: Final = 0.1
+"""Seconds in which what has come is read before the child is judged: it may be the host that was suspended."""
 _HOST_FIELDS: Final = frozenset(
     [
         "watcher",
@@ -278,6 +280,9 @@ class Child:
             self._changed = anyio.Event()
             quiet = self._heard_at + silence
             with CancelScope(deadline=min(deadline, quiet)):
+                await self._changed.wait()
+                continue
+            with anyio.move_on_after(_READ_WITHIN):
                 await self._changed.wait()
                 continue
             now = anyio.current_time()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import PageRequest
+from store.fates import Move
 from store.features.partitions import groups as partition_groups
 from store.keys import Batching, JobDefinition
 from store.runs.queue import waiting
@@ -18,6 +20,23 @@ from watcher.features.partitions.item_counts import ItemCount, ItemCounts
 from watcher.scheduling.planning.base import WaitingPartition, WaitingPartitions
 from watcher.scheduling.planning.conditions import is_met, lacking
 from watcher.scheduling.planning.plans import Waits
+
+MOVES_OF_PARTITIONS: Final = (
+    Move(None, "incomplete", "its first event is queued"),
+    Move(None, "complete", "it needs no other"),
+    Move("incomplete", "complete", "what it lacks comes"),
+    Move("complete", "running", "debounce is over"),
+    Move("incomplete", "running", "its deadline passes, or --run"),
+    Move("running", "loaded", "its run succeeds"),
+    Move("running", "failed", "its run fails for good"),
+    Move("loaded", "running", "its run is cleared"),
+    Move("failed", "running", "its run is cleared"),
+    Move("loaded", "late", "a later event comes"),
+    Move("late", "running", "it needs nothing else"),
+    Move("loaded", "redelivery incomplete", "a later event comes, with again"),
+    Move("redelivery incomplete", "running", "its set is complete again, or its deadline passes"),
+)
+"""The life of a partition at a job with `complete`: its first run, and those of what comes later."""
 
 
 async def waiting_partitions(

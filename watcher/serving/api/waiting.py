@@ -110,33 +110,36 @@ def reason(
         return (
             "the job has no schedule, so nothing starts a run of what is queued; give it one, or run or drop the events"
         )
-    if job.paused:
-        return "the job is paused; resume it"
-    if not definition.batch.is_plain:
-        return _of_partitions(definition, partitions)
-    return (
-        "a run is about to start" if definition.batch.mode == "each" else _lacking(definition, queued, resolved, active)
-    )
+    if definition.batch.is_plain:
+        lacks = "" if definition.batch.mode == "each" else _lacks(definition, queued, resolved, active)
+        soon = "" if lacks else _soon(definition)
+    else:
+        lacks, soon = _of_partitions(definition, partitions)
+    if not job.paused:
+        return "; ".join(filter(None, (lacks, soon)))
+    besides = "" if not lacks else f"; besides, it {lacks}" if definition.batch.is_plain else f"; besides, {lacks}"
+    return f"the job is paused; resume it{besides}"
 
 
-def _of_partitions(definition: JobDefinition, partitions: WaitingPartitions) -> str:
-    """Return what the partitions wait for, by number."""
+def _of_partitions(definition: JobDefinition, partitions: WaitingPartitions) -> tuple[str, str]:
+    """Return what the partitions wait for, by number, and what happens to the others soon; '' for nothing."""
+    collects = definition.schedule is None or definition.batch.debounce
+    soon = ("collects events", "collect events") if collects else ("is about to have a run", "are about to have runs")
     waits = (
-        (partitions.lacking, "waits for the rest of its condition", "wait for the rest of their conditions"),
-        (partitions.busy, "waits until its run ends", "wait until their runs end"),
-        (partitions.due, "is about to have a run", "are about to have runs")
-        if definition.schedule is not None and not definition.batch.debounce
-        else (partitions.due, "collects events", "collect events"),
+        _number(partitions.lacking, "waits for the rest of its condition", "wait for the rest of their conditions"),
+        _number(partitions.busy, "waits until its run ends", "wait until their runs end"),
     )
-    return "; ".join(
-        f"{number:,} partition{'s' * (number > 1)} {many if number > 1 else one}"
-        for number, one, many in waits
-        if number
-    )
+    return "; ".join(filter(None, waits)), _number(partitions.due, *soon)
 
 
-def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
-    """Return what one run of all queued events waits for."""
+def _number(partitions: int, one: str, many: str) -> str:
+    if not partitions:
+        return ""
+    return f"{partitions:,} partitions {many}" if partitions > 1 else f"1 partition {one}"
+
+
+def _lacks(definition: JobDefinition, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
+    """Return what one run of all queued events waits for; '' for nothing."""
     if definition.schedule is None:
         return "waits for the next tick"
     if not is_met(definition.schedule, queued, resolved):
@@ -145,10 +148,14 @@ def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Reso
         return "waits for the next tick"
     if active >= definition.max_active_runs:
         return f"waits until a run ends: {active} of at most {definition.max_active_runs} are active"
-    if definition.batch.debounce:
-        pause, longest = format_duration(definition.batch.debounce), format_duration(definition.batch.max_wait)
-        return f"a run starts after {pause} without another event, at the latest after {longest}"
-    return "a run is about to start"
+    return ""
+
+
+def _soon(definition: JobDefinition) -> str:
+    if definition.batch.mode == "each" or not definition.batch.debounce:
+        return "a run is about to start"
+    pause, longest = format_duration(definition.batch.debounce), format_duration(definition.batch.max_wait)
+    return f"a run starts after {pause} without another event, at the latest after {longest}"
 
 
 def missing(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:

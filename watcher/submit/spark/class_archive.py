@@ -13,8 +13,9 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
@@ -25,6 +26,7 @@ from watcher.submit.local.shim import sync_folder
 from watcher.submit.spark import command
 from watcher.submit.spark.runtime import Runtime
 
+_LOCK_EVERY: Final = 0.2
 LONGEST: Final = 600.0
 _PROGRAM: Final = Path(__file__).with_name("archive_program.py")
 """The program whose classes are archived."""
@@ -136,10 +138,23 @@ def _locked(folder: Path | None) -> Iterator[Path]:
     try:
         if not os.access(folder, os.W_OK):
             raise NoArchiveFolder(f"no class archive: {folder} cannot be written to")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, folder)
         yield folder
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Take the lock. Raises `NoArchiveFolder` when another process has held it for longer than it takes to make an archive."""
+    give_up_at = time.monotonic() + LONGEST
+    while time.monotonic() < give_up_at:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_EVERY)
+    raise NoArchiveFolder(
+        f"no class archive: another process has held {folder} for {LONGEST:g} s; find out what it does"
+    )
 
 
 def _sweep(folder: Path) -> None:
