@@ -134,6 +134,10 @@ class Cluster:
             if answer.status >= 500 or answer_lost:
                 await asyncio.sleep(1 + loop.random.random())
                 continue
+            if answer.status == 403:  # the clocks of who issued the token and of who reads it differ by more than seconds
+                self.failed_by_job.add((driver.key.dag_id, driver.key.run_id))
+            if answer.status >= 400:
+                loop.note("refused", f"{driver.key.dag_id} {driver.key.run_id} {path} {answer.status} {answer.text}")
             return answer
 
     def _reached(self, driver: Driver) -> Daemon | None:

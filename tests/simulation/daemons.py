@@ -61,6 +61,8 @@ class Daemon:
     slow_at: int | None = None
     """The commit whose answer comes too late."""
     outage_until: float = 0.0
+    was_without_database: bool = False
+    """Its database failed at a time: a start ends then, and whoever started it does so again."""
     api: ASGIApp | None = None
     is_ready: bool = False
     ended_by_itself: str = ""
@@ -117,11 +119,12 @@ class Daemon:
             connection.cut()
 
     def _end(self) -> None:
-        self.is_dead, self.is_ready = True, False
+        self.is_dead = True
         for call in self._calls:
             if not call.done():
                 call.set_exception(NoAnswer("the process ended"))
         self.on_death(self)
+        self.is_ready = False
 
     def freeze(self) -> None:
         if self.held is None:
@@ -146,13 +149,15 @@ class Daemon:
         if self.dies_at is not None and self.commits >= self.dies_at[0]:
             self.kill()
         if self.slow_at is not None and self.commits >= self.slow_at:
-            self.slow_at = None
+            self.slow_at, self.was_without_database = None, True
             current().note("slow commit", self.name)
             return 31.0
         return 0.0
 
     def is_without_database(self) -> bool:
-        return current().time() < self.outage_until
+        is_without = current().time() < self.outage_until
+        self.was_without_database |= is_without
+        return is_without
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None

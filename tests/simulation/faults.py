@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import delete, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+import store.fates
+import triggers.local_folder.cleaning
+import watcher.scheduling.planning.scheduler
+from store.catalog import dropped_events
+from store.database.schema import queued_event, run_asset_event, watcher_position
+from store.detection import detections, events, positions
+from store.features.catchup import catchups
+from store.features.replay import selections
+from store.processes import triggerers
+from store.runs import runs
+from store.runs.queue import queues
+from store.runs.tries import tries, try_lookup
+from store.runs.tries.try_lock import LockedTry
+from tests.simulation import sqlite, virtual
+from watcher.features.clean_source import decision
+from watcher.scheduling.tries import followed_try, outcomes, try_end
+from watcher.scheduling.tries.followed_try import FollowedTry
+from watcher.serving.api.execution import finishing
+from watcher.triggerer import failures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,4 +40,290 @@ class Fault:
     plant: Callable[[], None]
 
 
-FAULTS: Final[Mapping[str, Fault]] = {}
+async def _commit(connection: AsyncConnection) -> None:
+    """End a transaction half-way, and begin the next."""
+    await connection.commit()
+    await connection.begin()
+
+
+def _no_fence_of_positions() -> None:
+    unfenced = update(watcher_position).where(watcher_position.c.watcher == positions.bindparam("b_watcher"))
+    content = {name: positions.bindparam(f"b_{name}") for name in positions.NewPosition.COLUMNS}
+    advance = unfenced.values({**content, **positions._moved()}).returning(watcher_position.c.version)
+    positions.advance = lambda: advance  # type: ignore[assignment, attr-defined]
+
+
+def _halves(*, position_first: bool) -> Callable[[], None]:
+    def plant() -> None:
+        real = detections._commit_sqlite
+
+        async def commit(connection: AsyncConnection, detection: Any, hooks: Any) -> Any:
+            if connection.in_nested_transaction() or not detection.events:
+                return await real(connection, detection, hooks)
+            if position_first:
+                committed = await real(connection, replace(detection, events=()), hooks)
+                await _commit(connection)
+                appended = await events.append(
+                    connection, detection.events, origin=events.EventOrigin.DETECTION, hooks=hooks
+                )
+                return replace(committed, dag_ids=appended.dag_ids)
+            appended = await events.append(
+                connection, detection.events, origin=events.EventOrigin.DETECTION, hooks=hooks
+            )
+            await _commit(connection)
+            committed = await real(connection, replace(detection, events=()), hooks)
+            return (
+                replace(committed, dag_ids=appended.dag_ids)
+                if isinstance(committed, detections.Committed)
+                else committed
+            )
+
+        detections._commit_sqlite = commit
+
+    return plant
+
+
+def _lease_by_another_clock() -> None:
+    """Let each process compare leases with its own clock."""
+    world = virtual.world_time
+
+    def time_here() -> Any:
+        process = virtual.PROCESS.get()
+        return world(0.0 if process is None else process.offset)
+
+    sqlite.world_time = time_here  # type: ignore[assignment]
+
+
+def _reload_empties_queues() -> None:
+    from store.catalog import catalog_sync  # noqa: PLC0415  the reloader calls it by its module
+
+    real = catalog_sync.apply
+
+    async def apply(connection: AsyncConnection, *arguments: Any, **options: Any) -> Any:
+        applied = await real(connection, *arguments, **options)
+        await connection.execute(delete(queued_event).where(queued_event.c.dag_id == "two"))
+        return applied
+
+    catalog_sync.apply = apply  # type: ignore[assignment]
+
+
+def _cleans_after_the_first_job() -> None:
+    real = decision._obstacle
+
+    def obstacle(owed: Any, fates: Sequence[Any]) -> str | None:
+        return None if any(each.fate in store.fates.HAS_LOADED for each in fates) else real(owed, fates)
+
+    decision._obstacle = obstacle
+
+
+def _cleans_what_is_there() -> None:
+    """Let whatever is there under a name be removed, also what was written meanwhile."""
+    triggers.local_folder.cleaning.is_as_loaded = lambda _file, _status: True
+
+
+def _replays_what_was_loaded() -> None:
+    real = selections.queueable
+
+    def queueable(which: Any) -> Any:
+        return {*real(which), selections.PlaceAtJob("run", store.fates.Fate.LOADED)}
+
+    selections.queueable = queueable  # type: ignore[assignment]
+
+
+def _no_fence_of_tries() -> None:
+    LockedTry.fenced = property(lambda self: self.key)  # type: ignore[assignment, method-assign]
+
+
+def _deletes_what_it_did_not_read() -> None:
+    real = runs.create_triggered_runs
+
+    async def create(connection: AsyncConnection, new: Sequence[Any]) -> Any:
+        made = await real(connection, new)
+        for each in new:
+            await connection.execute(delete(queued_event).where(queued_event.c.dag_id == each.dag_id))
+        return made
+
+    runs.create_triggered_runs = create  # type: ignore[assignment]
+
+
+def _looks_only_when_told() -> None:
+    planning = watcher.scheduling.planning.scheduler
+    planning.CHECK_EVERY = timedelta(days=1)  # type: ignore[misc]
+    real = planning.Scheduler._schedule_all
+
+    async def schedule(self: Any, dag_ids: Sequence[str]) -> None:
+        if len(dag_ids) > 1 and virtual.current().random.random() < 0.5:
+            dag_ids = dag_ids[:1]
+        await real(self, dag_ids)
+
+    planning.Scheduler._schedule_all = schedule  # type: ignore[method-assign]
+
+
+def _runs_paused_jobs() -> None:
+    real = queues.lock_queues
+
+    async def lock(connection: AsyncConnection, dag_ids: Any) -> Any:
+        return [replace(queue, paused=False) for queue in await real(connection, dag_ids)]
+
+    queues.lock_queues = lock  # type: ignore[assignment]
+
+
+def _drops_without_a_record() -> None:
+    async def take_off(connection: AsyncConnection, which: Any, **_: Any) -> int:
+        return (await connection.execute(delete(queued_event).where(which))).rowcount
+
+    dropped_events.take_off = take_off  # type: ignore[assignment]
+
+
+def _forgets_what_runs_made() -> None:
+    async def record(connection: AsyncConnection, ids: Any) -> None: ...
+
+    dropped_events.record_of_runs = record  # type: ignore[assignment]
+
+
+def _forgets_deleted_runs() -> None:
+    async def record(connection: AsyncConnection, consumed: Any) -> None: ...
+
+    dropped_events.record_of_deleted_runs = record  # type: ignore[assignment]
+
+
+def _catches_up_in_part() -> None:
+    real = catchups.queue
+
+    async def queue(connection: AsyncConnection, dag_id: str, which: Any, *, limit: int, filtered: bool) -> Any:
+        return await real(connection, dag_id, replace(which, at=which.at + 1), limit=limit, filtered=filtered)
+
+    catchups.queue = queue  # type: ignore[assignment]
+
+
+def _outlets_apart() -> None:
+    """Commit the end of a try, and then its outlets' events."""
+    real = finishing._append
+
+    async def append(connection: AsyncConnection, *arguments: Any, **options: Any) -> Any:
+        await _commit(connection)
+        await asyncio.sleep(0.2)
+        return await real(connection, *arguments, **options)
+
+    finishing._append = append  # type: ignore[assignment]
+
+
+def _outlets_again() -> None:
+    """Let a repeated report of an end have its effect again."""
+    real = tries.finish
+
+    async def finish(connection: AsyncConnection, ref: Any, **options: Any) -> Any:
+        finished = await real(connection, ref, **options)
+        last[ref] = finished or last.get(ref)
+        return last[ref]
+
+    last: dict[Any, Any] = {}
+    from store.runs.tries import answers  # noqa: PLC0415  what keeps answers is planted, too
+
+    async def replayed(*_: Any, **__: Any) -> None: ...
+
+    answers.replay = replayed  # type: ignore[assignment]
+    tries.finish = finish  # type: ignore[assignment]
+
+
+def _rewinds_that_running_watchers_undo() -> None:
+    """Let a running watcher go on from what it remembers, whatever became of its position."""
+    from watcher.triggerer.supervisor import Supervisor  # noqa: PLC0415  only for this fault
+
+    Supervisor.compare = lambda self, held: None  # type: ignore[method-assign]
+    _no_fence_of_positions()
+
+
+def _consumes_without_a_record() -> None:
+    real = runs.create_triggered_runs
+
+    async def create(connection: AsyncConnection, new: Sequence[Any]) -> Any:
+        made = await real(connection, new)
+        for each in new:
+            if len(each.event_ids) > 1:
+                lost = run_asset_event.c.event_id == max(each.event_ids)
+                await connection.execute(delete(run_asset_event).where(run_asset_event.c.dag_id == each.dag_id, lost))
+        return made
+
+    runs.create_triggered_runs = create  # type: ignore[assignment]
+
+
+def _runs_again_what_succeeded() -> None:
+    """Let what a process ended with count, and not the success that the job had reported."""
+    try_end.decide = lambda ending, retries: outcomes.decide(replace(ending, finish_state=None, exit_code=1), retries)  # type: ignore[assignment]
+
+
+def _loses_drivers_at_a_restart() -> None:
+    async def attach(self: FollowedTry, database: Any, submissions: Any) -> Any:  # noqa: ARG001
+        return followed_try.LOST
+
+    FollowedTry._attach = attach  # type: ignore[method-assign, assignment]
+
+
+def _gives_up_on_sources() -> None:
+    failures.LONGEST_PAUSE = timedelta(days=1)  # type: ignore[misc]
+    failures.backoff = lambda *_, **__: timedelta(days=1)
+
+
+def _leases_that_never_end() -> None:
+    real = triggerers.beat
+
+    async def beat(connection: AsyncConnection, process: Any, lease: Any, *arguments: Any) -> Any:
+        return await real(connection, process, timedelta(days=400), *arguments)
+
+    async def leave(connection: AsyncConnection, process_id: str) -> None: ...
+
+    triggerers.beat = beat  # type: ignore[assignment]
+    triggerers.leave = leave  # type: ignore[assignment]
+
+
+def _answers_failed_for_loaded() -> None:
+    words = dict(store.fates.RUN_STATES)
+    words["success"] = store.fates.Fate.FAILED
+    store.fates.RUN_STATES = words  # type: ignore[misc]
+
+
+def _never_follows_own_tries() -> None:
+    """Forget the tries of this home after a restart."""
+
+    async def none(*_: Any) -> Sequence[Any]:
+        return []
+
+    try_lookup.open_tries = none  # type: ignore[assignment]
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    name: Fault(promise=promise, plant=plant)
+    for name, promise, plant in (
+        ("no fence of positions", "who was taken over moves no position", _no_fence_of_positions),
+        (
+            "watermark before events",
+            "a watermark is true in the transaction that stores it",
+            _halves(position_first=True),
+        ),
+        ("events before watermark", "events and watermark are stored together", _halves(position_first=False)),
+        ("lease by another clock", "leases are compared by the database's clock", _lease_by_another_clock),
+        ("reload empties queues", "a reload keeps what is queued", _reload_empties_queues),
+        ("cleaned after the first job", "files stay until the last job has loaded them", _cleans_after_the_first_job),
+        ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there),
+        ("replay twice", "a replay queues only what was never consumed", _replays_what_was_loaded),
+        ("no fence of tries", "a token is good for one try", _no_fence_of_tries),
+        ("deletes unread rows", "exactly the queue rows that were read are deleted", _deletes_what_it_did_not_read),
+        ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told),
+        ("runs paused jobs", "a paused job starts nothing", _runs_paused_jobs),
+        ("drops without a record", "what is taken off a queue is known", _drops_without_a_record),
+        ("forgets what runs made", "the clean-up of a run changes no fate", _forgets_what_runs_made),
+        ("forgets deleted runs", "what a deleted run consumed is not consumed again by itself", _forgets_deleted_runs),
+        ("catches up in part", "a new job with catchup gets all stored events", _catches_up_in_part),
+        ("outlets apart", "an end and the events of its outlets are stored together", _outlets_apart),
+        ("outlets again", "a repeated report changes nothing", _outlets_again),
+        ("rewinds undone", "a rewind holds for a watcher that runs", _rewinds_that_running_watchers_undo),
+        ("consumes without a record", "what a run consumes is recorded with it", _consumes_without_a_record),
+        ("runs again what succeeded", "an accepted success is final", _runs_again_what_succeeded),
+        ("loses drivers at a restart", "a restart finds its drivers again", _loses_drivers_at_a_restart),
+        ("gives up on sources", "a source that was away is asked again", _gives_up_on_sources),
+        ("leases that never end", "what a killed process held is taken over", _leases_that_never_end),
+        ("failed for loaded", "explain says what became of an item", _answers_failed_for_loaded),
+        ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries),
+    )
+}

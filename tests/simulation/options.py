@@ -123,7 +123,7 @@ class Options:
                         "database": {"url": f"sqlite+aiosqlite:///{database}"},
                         "api": {"auth": "none", "secret": "s" * 64},
                         "triggerer": {"heartbeat": "5s", "lease": "15s"},
-                        "store": {"cleanup_interval": "20s"},
+                        "store": {"cleanup_interval": "1m"},
                     },
                     "assets": assets,
                     "jobs": dict(self.jobs(with_late=with_late)),

@@ -26,7 +26,8 @@ AGAIN: Final = 0.02
 """Seconds after which a statement that found the file locked is tried again."""
 PATIENCE: Final = 30.0
 """Seconds after which it is no longer."""
-_JULIAN_DAY_OF_1970: Final = 2440587.5
+TAKE_TIME: Final = frozenset({"execute", "executemany", "commit", "connector"})
+"""What takes its time. The rest is done at once."""
 
 
 class Attached(Protocol):
@@ -65,40 +66,46 @@ class InLine:
             self._next()
 
     def _next(self) -> None:
-        self.is_busy = bool(self.waiting)
-        if self.waiting:
+        """Do what waits: at once, up to the next that takes its time."""
+        while self.waiting:
             loop = current()
             future, function = self.waiting.popleft()
             name = _name(function)
-            quick = name not in ("execute", "commit")
-            loop.call_later(0 if quick else loop.delay() / 4, self._do, future, function, name, loop.time())
+            if name in TAKE_TIME:
+                self.is_busy = True
+                loop.call_later(loop.delay() / 4, self._do, future, function, name, loop.time())
+                return
+            self._do(future, function, name, loop.time())
+        self.is_busy = False
 
     def _do(self, future: asyncio.Future[Any] | None, function: Callable[[], Any], name: str, since: float) -> None:
-        loop = current()
+        loop, later = current(), 0.0
+        takes_time = name in TAKE_TIME
         if name == "commit" and self.writes and self.process is not None:
             self.process.before_commit()  # it may be its end
         try:
-            if (
-                self.process is not None
-                and name in ("execute", "commit", "connector")
-                and self.process.is_without_database()
-            ):
+            if takes_time and self.process is not None and self.process.is_without_database():
                 raise _error("disk I/O error", sqlite3.SQLITE_IOERR)
             result = _in_memory(function, name)()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY and loop.time() < since + PATIENCE:
+            later = self._note(loop, function, name)
+            if name == "connector":
+                self.raw = result
+                _with_clock(result)
+        except Exception as error:  # noqa: BLE001  who waits for it raises it
+            is_locked = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if is_locked and loop.time() < since + PATIENCE:
+                self.is_busy = True
                 loop.call_later(AGAIN * (1 + loop.random.random()), self._do, future, function, name, since)
                 return
-            self._answer(future, error, 0)
-            return
-        except Exception as error:  # noqa: BLE001  who waits for it raises it
-            self._answer(future, error, 0)
-            return
-        later = self._note(loop, function, name)
-        if name == "connector":
-            self.raw = result
-            _with_clock(result)
-        self._answer(future, result, later)
+            result = error
+        if future is not None:
+            answer = core.set_exception if isinstance(result, Exception) else core.set_result
+            if later:
+                loop.call_later(later, answer, future, result)
+            else:
+                answer(future, result)
+        if takes_time:
+            self._next()
 
     def _note(self, loop: VirtualLoop, function: Callable[[], Any], name: str) -> float:
         """Follow the transaction. Return how many seconds more the answer takes."""
@@ -116,13 +123,6 @@ class InLine:
                 process.commits += 1
                 return process.after_commit()
         return 0.0
-
-    def _answer(self, future: asyncio.Future[Any] | None, result: Any, later: float) -> None:
-        if future is not None:
-            loop = current()
-            answer = core.set_exception if isinstance(result, BaseException) else core.set_result
-            loop.call_later(later + (loop.delay() / 4 if later else 0), answer, future, result)
-        self._next()
 
     def cut(self) -> None:
         """End the connection as the end of its process does: what is not committed is undone."""
