@@ -124,9 +124,10 @@ class Cluster:
         while True:
             daemon = self._reached(driver)
             lost, answer_lost = (loop.random.random() < LOST_ANSWERS for _ in range(2))
+            if daemon is None or lost:
+                await asyncio.sleep(1 + loop.random.random())
+                continue
             try:
-                if daemon is None or lost:
-                    raise NoAnswer("it cannot be reached")
                 answer = await daemon.ask("POST", f"/execution/tries/{path}", dict(body), headers=headers)
             except NoAnswer:
                 await asyncio.sleep(1 + loop.random.random())
@@ -134,7 +135,9 @@ class Cluster:
             if answer.status >= 500 or answer_lost:
                 await asyncio.sleep(1 + loop.random.random())
                 continue
-            if answer.status == 403:  # the clocks of who issued the token and of who reads it differ by more than seconds
+            if (
+                answer.status == 403
+            ):  # the clocks of who issued the token and of who reads it differ by more than seconds
                 self.failed_by_job.add((driver.key.dag_id, driver.key.run_id))
             if answer.status >= 400:
                 loop.note("refused", f"{driver.key.dag_id} {driver.key.run_id} {path} {answer.status} {answer.text}")

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import anyio
 import structlog
@@ -237,7 +237,7 @@ class _NoSocket:
     def getsockname(self) -> tuple[str, int]:
         return self._name, 8795
 
-    def __enter__(self) -> _NoSocket:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -307,7 +307,7 @@ def install() -> None:
     app.open_logs = lambda *_: nullcontext()  # type: ignore[assignment]
     app.machine.keep_what_is_there = lambda: None
     watchdog.Watchdog.watching = _watching  # type: ignore[method-assign, attr-defined, assignment]
-    watchdog.Watchdog.end_within_grace = lambda self: None  # type: ignore[method-assign]
+    watchdog.Watchdog.end_within_grace = lambda _self: None  # type: ignore[method-assign]
     watcher.host.home.exclusive = lambda _path: nullcontext()  # type: ignore[assignment]
     watcher.host.metadata.exclusive_database = lambda _path: nullcontext()  # type: ignore[assignment]
     watcher.host.metadata.migrations.upgrade = _nothing  # type: ignore[assignment]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from random import Random
 from typing import Any, Final
 
 from sqlalchemy import delete, update
@@ -25,6 +26,8 @@ from store.runs.queue import queues
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
 from tests.simulation import sqlite, virtual
+from tests.simulation.history import Plan
+from tests.simulation.options import Options
 from watcher.features.clean_source import decision
 from watcher.scheduling.tries import followed_try, outcomes, try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
@@ -38,6 +41,16 @@ class Fault:
 
     promise: str
     plant: Callable[[], None]
+    deeds: frozenset[str] = frozenset()
+    """Those that bring it to light."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """And the options."""
+
+    def is_likely(self, plan: Plan) -> bool:
+        """Whether a history plays what brings the fault to light. It is looked for in these first."""
+        played = {deed for first, second, _ in plan.steps for deed in (first, second)}
+        drawn = Options.drawn(Random(plan.seed))
+        return self.deeds <= played and all(drawn[name] in values for name, values in self.options.items())
 
 
 async def _commit(connection: AsyncConnection) -> None:
@@ -230,7 +243,7 @@ def _rewinds_that_running_watchers_undo() -> None:
     """Let a running watcher go on from what it remembers, whatever became of its position."""
     from watcher.triggerer.supervisor import Supervisor  # noqa: PLC0415  only for this fault
 
-    Supervisor.compare = lambda self, held: None  # type: ignore[method-assign]
+    Supervisor.compare = lambda _self, _held: None  # type: ignore[method-assign]
     _no_fence_of_positions()
 
 
@@ -268,7 +281,7 @@ def _gives_up_on_sources() -> None:
 def _leases_that_never_end() -> None:
     real = triggerers.beat
 
-    async def beat(connection: AsyncConnection, process: Any, lease: Any, *arguments: Any) -> Any:
+    async def beat(connection: AsyncConnection, process: Any, _lease: Any, *arguments: Any) -> Any:
         return await real(connection, process, timedelta(days=400), *arguments)
 
     async def leave(connection: AsyncConnection, process_id: str) -> None: ...
@@ -292,38 +305,103 @@ def _never_follows_own_tries() -> None:
     try_lookup.open_tries = none  # type: ignore[assignment]
 
 
+_ALONE: Final = {"processes": (1,)}
+_SEVERAL: Final = {"processes": (2, 3)}
+_CLEANS: Final = {"clean_source": ("delete", "move_to"), **_ALONE}
 FAULTS: Final[Mapping[str, Fault]] = {
-    name: Fault(promise=promise, plant=plant)
-    for name, promise, plant in (
-        ("no fence of positions", "who was taken over moves no position", _no_fence_of_positions),
+    name: Fault(promise=promise, plant=plant, deeds=frozenset(deeds.split()), options=options)
+    for name, promise, plant, deeds, options in (
+        (
+            "no fence of positions",
+            "who was taken over moves no position",
+            _no_fence_of_positions,
+            "freeze rewind",
+            _SEVERAL,
+        ),
         (
             "watermark before events",
             "a watermark is true in the transaction that stores it",
             _halves(position_first=True),
+            "crash",
+            _ALONE,
         ),
-        ("events before watermark", "events and watermark are stored together", _halves(position_first=False)),
-        ("lease by another clock", "leases are compared by the database's clock", _lease_by_another_clock),
-        ("reload empties queues", "a reload keeps what is queued", _reload_empties_queues),
-        ("cleaned after the first job", "files stay until the last job has loaded them", _cleans_after_the_first_job),
-        ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there),
-        ("replay twice", "a replay queues only what was never consumed", _replays_what_was_loaded),
-        ("no fence of tries", "a token is good for one try", _no_fence_of_tries),
-        ("deletes unread rows", "exactly the queue rows that were read are deleted", _deletes_what_it_did_not_read),
-        ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told),
-        ("runs paused jobs", "a paused job starts nothing", _runs_paused_jobs),
-        ("drops without a record", "what is taken off a queue is known", _drops_without_a_record),
-        ("forgets what runs made", "the clean-up of a run changes no fate", _forgets_what_runs_made),
-        ("forgets deleted runs", "what a deleted run consumed is not consumed again by itself", _forgets_deleted_runs),
-        ("catches up in part", "a new job with catchup gets all stored events", _catches_up_in_part),
-        ("outlets apart", "an end and the events of its outlets are stored together", _outlets_apart),
-        ("outlets again", "a repeated report changes nothing", _outlets_again),
-        ("rewinds undone", "a rewind holds for a watcher that runs", _rewinds_that_running_watchers_undo),
-        ("consumes without a record", "what a run consumes is recorded with it", _consumes_without_a_record),
-        ("runs again what succeeded", "an accepted success is final", _runs_again_what_succeeded),
-        ("loses drivers at a restart", "a restart finds its drivers again", _loses_drivers_at_a_restart),
-        ("gives up on sources", "a source that was away is asked again", _gives_up_on_sources),
-        ("leases that never end", "what a killed process held is taken over", _leases_that_never_end),
-        ("failed for loaded", "explain says what became of an item", _answers_failed_for_loaded),
-        ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries),
+        (
+            "events before watermark",
+            "events and watermark are stored together",
+            _halves(position_first=False),
+            "crash",
+            _ALONE,
+        ),
+        (
+            "lease by another clock",
+            "leases are compared by the database's clock",
+            _lease_by_another_clock,
+            "clock_step",
+            _SEVERAL,
+        ),
+        ("reload empties queues", "a reload keeps what is queued", _reload_empties_queues, "reload", _ALONE),
+        (
+            "cleaned after the first job",
+            "files stay until the last job has loaded them",
+            _cleans_after_the_first_job,
+            "",
+            _CLEANS,
+        ),
+        ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there, "rewrite", _CLEANS),
+        ("replay twice", "a replay queues only what was never consumed", _replays_what_was_loaded, "replay", _ALONE),
+        ("no fence of tries", "a token is good for one try", _no_fence_of_tries, "cancel", _ALONE),
+        (
+            "deletes unread rows",
+            "exactly the queue rows that were read are deleted",
+            _deletes_what_it_did_not_read,
+            "",
+            _ALONE,
+        ),
+        ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told, "crash", _ALONE),
+        ("runs paused jobs", "a paused job starts nothing", _runs_paused_jobs, "pause", _ALONE),
+        ("drops without a record", "what is taken off a queue is known", _drops_without_a_record, "drop", _ALONE),
+        (
+            "forgets what runs made",
+            "the clean-up of a run changes no fate",
+            _forgets_what_runs_made,
+            "retention",
+            _ALONE,
+        ),
+        (
+            "forgets deleted runs",
+            "what a deleted run consumed is not consumed again by itself",
+            _forgets_deleted_runs,
+            "delete retention",
+            _ALONE,
+        ),
+        ("catches up in part", "a new job with catchup gets all stored events", _catches_up_in_part, "reload", _ALONE),
+        ("outlets apart", "an end and the events of its outlets are stored together", _outlets_apart, "crash", _ALONE),
+        ("outlets again", "a repeated report changes nothing", _outlets_again, "", _ALONE),
+        (
+            "rewinds undone",
+            "a rewind holds for a watcher that runs",
+            _rewinds_that_running_watchers_undo,
+            "rewind",
+            _ALONE,
+        ),
+        (
+            "consumes without a record",
+            "what a run consumes is recorded with it",
+            _consumes_without_a_record,
+            "",
+            _ALONE,
+        ),
+        ("runs again what succeeded", "an accepted success is final", _runs_again_what_succeeded, "", _ALONE),
+        (
+            "loses drivers at a restart",
+            "a restart finds its drivers again",
+            _loses_drivers_at_a_restart,
+            "crash",
+            _ALONE,
+        ),
+        ("gives up on sources", "a source that was away is asked again", _gives_up_on_sources, "source_outage", _ALONE),
+        ("leases that never end", "what a killed process held is taken over", _leases_that_never_end, "crash", _ALONE),
+        ("failed for loaded", "explain says what became of an item", _answers_failed_for_loaded, "", _ALONE),
+        ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),
     )
 }

@@ -597,7 +597,7 @@ class History:
                 continue
             jobs = ("five",) if self.options["assets"] and "/other" in version.path else ("one", "two")
             allowed = fates_allowed(
-                is_reported=version in reported and not self.cluster.failed_by_job,
+                is_reported=version in reported and not (self.cluster.failed_by_job or self.cluster.could_not_read),
                 loaded_by=loaded.get(version, set()),
                 jobs=jobs,
                 is_there=True,

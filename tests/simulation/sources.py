@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import Field
 
@@ -105,7 +105,7 @@ class _System:
         return getattr(os, name)
 
     def stat(self, path: str, **options: Any) -> Any:
-        return _status(os.stat(path, **options), str(path))
+        return _status(os.stat(path, **options), str(path))  # noqa: PTH116  it stands for it
 
     def lstat(self, path: str) -> Any:
         return _status(os.lstat(path), str(path))
@@ -118,7 +118,7 @@ class _System:
 
 
 class _Entries(list["_Entry"]):
-    def __enter__(self) -> _Entries:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...

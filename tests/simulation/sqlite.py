@@ -84,9 +84,8 @@ class InLine:
         if name == "commit" and self.writes and self.process is not None:
             self.process.before_commit()  # it may be its end
         try:
-            if takes_time and self.process is not None and self.process.is_without_database():
-                raise _error("disk I/O error", sqlite3.SQLITE_IOERR)
-            result = _in_memory(function, name)()
+            is_away = takes_time and self.process is not None and self.process.is_without_database()
+            result = (_fail if is_away else _in_memory(function, name))()
             later = self._note(loop, function, name)
             if name == "connector":
                 self.raw = result
@@ -159,10 +158,10 @@ def _name(function: Callable[[], Any]) -> str:
     return str(getattr(inner, "__name__", ""))
 
 
-def _error(text: str, code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError(text)
-    error.sqlite_errorcode = code
-    return error
+def _fail() -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    raise error
 
 
 def _with_clock(raw: sqlite3.Connection) -> None:
