@@ -116,13 +116,13 @@ def _show(plan: Plan, template: Path, fault: str | None) -> int:
 
 def _find(fault: str, seeds: Sequence[int], template: Path, at_once: int) -> int | None:
     """Return the first seed that finds a planted fault, and without it finds nothing; None: there is none among these."""
-    for played in runner.play_all(map(Plan.of, seeds), template, at_once=at_once, fault=fault):
-        if not played.faults:
-            continue
-        [sound] = runner.play_all([Plan.of(played.seed)], template)
-        if not sound.faults:
-            print(f"{fault}: seed {played.seed}: {played.faults[0][:160]}", flush=True)
-            return played.seed
+    for first in range(0, len(seeds), at_once):
+        some = [Plan.of(seed) for seed in seeds[first : first + at_once]]
+        for played in [*runner.play_all(some, template, at_once=at_once, fault=fault)]:
+            [sound] = runner.play_all([Plan.of(played.seed)], template) if played.faults else [played]
+            if played.faults and not sound.faults:
+                print(f"{fault}: seed {played.seed}: {played.faults[0][:160]}", flush=True)
+                return played.seed
     print(f"{fault} ({FAULTS[fault].promise}): not found", flush=True)
     return None
 

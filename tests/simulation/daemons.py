@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -19,12 +19,13 @@ from starlette.types import ASGIApp, Message
 
 import watcher.host.home
 import watcher.host.metadata
+from store.database import migrations
 from tests.simulation.sqlite import InLine
-from tests.simulation.virtual import PROCESS, VirtualLoop, current
+from tests.simulation.virtual import PROCESS, VirtualLoop, current, put
 from watcher import app
 from watcher.configuration import file_watch
 from watcher.configuration.foreign_classes import _NoProcesses, load_with_plugins
-from watcher.host import watchdog
+from watcher.host import machine, watchdog
 from watcher.host.watchdog import Signals
 
 PATIENCE: Final = 20.0
@@ -45,6 +46,20 @@ class Answer:
         return json.loads(self.text) if self.text else None
 
 
+@dataclass(kw_only=True)
+class Death:
+    """The commit at which a process is killed: the next but so many, of those that write to a table ('': of all)."""
+
+    table: str
+    takes_effect: bool
+    left: int
+
+    def comes(self, touched: Collection[str]) -> bool:
+        """Count a commit. Return whether it is the one."""
+        self.left -= not self.table or self.table in touched
+        return self.left < 0
+
+
 @dataclass(eq=False)
 class Daemon:
     """One life of a process of the simulated installation."""
@@ -56,8 +71,7 @@ class Daemon:
     held: list[asyncio.Handle] | None = None
     connections: list[InLine] = field(default_factory=list)
     commits: int = 0
-    dies_at: tuple[int, bool] | None = None
-    """The commit at which it is killed, and whether that still takes effect."""
+    dies_at: Death | None = None
     slow_at: int | None = None
     """The commit whose answer comes too late."""
     outage_until: float = 0.0
@@ -141,12 +155,12 @@ class Daemon:
         """Whether it is inside of a writing transaction."""
         return any(connection.writes for connection in self.connections)
 
-    def before_commit(self) -> None:
-        if self.dies_at is not None and self.commits >= self.dies_at[0] and not self.dies_at[1]:
+    def before_commit(self, touched: Collection[str]) -> None:
+        if self.dies_at is not None and not self.dies_at.takes_effect and self.dies_at.comes(touched):
             self.kill()
 
-    def after_commit(self) -> float:
-        if self.dies_at is not None and self.commits >= self.dies_at[0]:
+    def after_commit(self, touched: Collection[str]) -> float:
+        if self.dies_at is not None and self.dies_at.takes_effect and self.dies_at.comes(touched):
             self.kill()
         if self.slow_at is not None and self.commits >= self.slow_at:
             self.slow_at, self.was_without_database = None, True
@@ -300,18 +314,17 @@ def _record(_logger: object, _method: str, record: Mapping[str, Any]) -> str:
 
 def install() -> None:
     """Leave out what only a process of its own has: locks, sockets, signals, log files, the collector's settings."""
-    app.listen_as = lambda *_: _NoSocket(_daemon().name)  # type: ignore[assignment, return-value]
-    app.serve = _serve  # type: ignore[assignment]
-    file_watch._hints = _hints
-    app.show_link = _show_link  # type: ignore[assignment]
-    app.open_logs = lambda *_: nullcontext()  # type: ignore[assignment]
-    app.machine.keep_what_is_there = lambda: None
-    watchdog.Watchdog.watching = _watching  # type: ignore[method-assign, attr-defined, assignment]
-    watchdog.Watchdog.end_within_grace = lambda _self: None  # type: ignore[method-assign]
-    watcher.host.home.exclusive = lambda _path: nullcontext()  # type: ignore[assignment]
-    watcher.host.metadata.exclusive_database = lambda _path: nullcontext()  # type: ignore[assignment]
-    watcher.host.metadata.migrations.upgrade = _nothing  # type: ignore[assignment]
-    watcher.host.metadata.migrations.check = _nothing  # type: ignore[assignment]
+    put(app, listen_as=lambda *_: _NoSocket(_daemon().name))
+    put(app, serve=_serve)
+    put(file_watch, _hints=_hints)
+    put(app, show_link=_show_link)
+    put(app, open_logs=lambda *_: nullcontext())
+    put(machine, keep_what_is_there=lambda: None)
+    put(watchdog.Watchdog, watching=_watching)
+    put(watchdog.Watchdog, end_within_grace=lambda _self: None)
+    put(watcher.host.home, exclusive=lambda _path: nullcontext())
+    put(watcher.host.metadata, exclusive_database=lambda _path: nullcontext())
+    put(migrations, upgrade=_nothing, check=_nothing)
     structlog.configure(processors=[_record], cache_logger_on_first_use=False)
 
 

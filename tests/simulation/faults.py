@@ -9,7 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import delete, update
+from sqlalchemy import bindparam, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import store.fates
@@ -18,18 +18,21 @@ import watcher.scheduling.planning.scheduler
 from store.catalog import dropped_events
 from store.database.schema import queued_event, run_asset_event, watcher_position
 from store.detection import detections, events, positions
+from store.detection.interest import EventOrigin
 from store.features.catchup import catchups
 from store.features.replay import selections
 from store.processes import triggerers
 from store.runs import runs
+from store.runs.fates import PlaceAtJob
 from store.runs.queue import queues
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
 from tests.simulation import sqlite, virtual
 from tests.simulation.history import Plan
 from tests.simulation.options import Options
+from tests.simulation.virtual import put
 from watcher.features.clean_source import decision
-from watcher.scheduling.tries import followed_try, outcomes, try_end
+from watcher.scheduling.tries import outcomes, try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
 from watcher.triggerer import failures
@@ -60,10 +63,10 @@ async def _commit(connection: AsyncConnection) -> None:
 
 
 def _no_fence_of_positions() -> None:
-    unfenced = update(watcher_position).where(watcher_position.c.watcher == positions.bindparam("b_watcher"))
-    content = {name: positions.bindparam(f"b_{name}") for name in positions.NewPosition.COLUMNS}
+    unfenced = update(watcher_position).where(watcher_position.c.watcher == bindparam("b_watcher"))
+    content = {name: bindparam(f"b_{name}") for name in positions.NewPosition.COLUMNS}
     advance = unfenced.values({**content, **positions._moved()}).returning(watcher_position.c.version)
-    positions.advance = lambda: advance  # type: ignore[assignment, attr-defined]
+    put(positions, advance=lambda: advance)
 
 
 def _halves(*, position_first: bool) -> Callable[[], None]:
@@ -76,13 +79,9 @@ def _halves(*, position_first: bool) -> Callable[[], None]:
             if position_first:
                 committed = await real(connection, replace(detection, events=()), hooks)
                 await _commit(connection)
-                appended = await events.append(
-                    connection, detection.events, origin=events.EventOrigin.DETECTION, hooks=hooks
-                )
+                appended = await events.append(connection, detection.events, origin=EventOrigin.DETECTION, hooks=hooks)
                 return replace(committed, dag_ids=appended.dag_ids)
-            appended = await events.append(
-                connection, detection.events, origin=events.EventOrigin.DETECTION, hooks=hooks
-            )
+            appended = await events.append(connection, detection.events, origin=EventOrigin.DETECTION, hooks=hooks)
             await _commit(connection)
             committed = await real(connection, replace(detection, events=()), hooks)
             return (
@@ -91,7 +90,7 @@ def _halves(*, position_first: bool) -> Callable[[], None]:
                 else committed
             )
 
-        detections._commit_sqlite = commit
+        put(detections, _commit_sqlite=commit)
 
     return plant
 
@@ -104,7 +103,7 @@ def _lease_by_another_clock() -> None:
         process = virtual.PROCESS.get()
         return world(0.0 if process is None else process.offset)
 
-    sqlite.world_time = time_here  # type: ignore[assignment]
+    put(sqlite, world_time=time_here)
 
 
 def _reload_empties_queues() -> None:
@@ -117,7 +116,7 @@ def _reload_empties_queues() -> None:
         await connection.execute(delete(queued_event).where(queued_event.c.dag_id == "two"))
         return applied
 
-    catalog_sync.apply = apply  # type: ignore[assignment]
+    put(catalog_sync, apply=apply)
 
 
 def _cleans_after_the_first_job() -> None:
@@ -126,25 +125,25 @@ def _cleans_after_the_first_job() -> None:
     def obstacle(owed: Any, fates: Sequence[Any]) -> str | None:
         return None if any(each.fate in store.fates.HAS_LOADED for each in fates) else real(owed, fates)
 
-    decision._obstacle = obstacle
+    put(decision, _obstacle=obstacle)
 
 
 def _cleans_what_is_there() -> None:
     """Let whatever is there under a name be removed, also what was written meanwhile."""
-    triggers.local_folder.cleaning.is_as_loaded = lambda _file, _status: True
+    put(triggers.local_folder.cleaning, is_as_loaded=lambda _file, _status: True)
 
 
 def _replays_what_was_loaded() -> None:
     real = selections.queueable
 
     def queueable(which: Any) -> Any:
-        return {*real(which), selections.PlaceAtJob("run", store.fates.Fate.LOADED)}
+        return {*real(which), PlaceAtJob("run", store.fates.Fate.LOADED)}
 
-    selections.queueable = queueable  # type: ignore[assignment]
+    put(selections, queueable=queueable)
 
 
 def _no_fence_of_tries() -> None:
-    LockedTry.fenced = property(lambda self: self.key)  # type: ignore[assignment, method-assign]
+    put(LockedTry, fenced=property(lambda self: self.key))
 
 
 def _deletes_what_it_did_not_read() -> None:
@@ -156,12 +155,12 @@ def _deletes_what_it_did_not_read() -> None:
             await connection.execute(delete(queued_event).where(queued_event.c.dag_id == each.dag_id))
         return made
 
-    runs.create_triggered_runs = create  # type: ignore[assignment]
+    put(runs, create_triggered_runs=create)
 
 
 def _looks_only_when_told() -> None:
     planning = watcher.scheduling.planning.scheduler
-    planning.CHECK_EVERY = timedelta(days=1)  # type: ignore[misc]
+    put(planning, CHECK_EVERY=timedelta(days=1))
     real = planning.Scheduler._schedule_all
 
     async def schedule(self: Any, dag_ids: Sequence[str]) -> None:
@@ -169,7 +168,7 @@ def _looks_only_when_told() -> None:
             dag_ids = dag_ids[:1]
         await real(self, dag_ids)
 
-    planning.Scheduler._schedule_all = schedule  # type: ignore[method-assign]
+    put(planning.Scheduler, _schedule_all=schedule)
 
 
 def _runs_paused_jobs() -> None:
@@ -178,26 +177,26 @@ def _runs_paused_jobs() -> None:
     async def lock(connection: AsyncConnection, dag_ids: Any) -> Any:
         return [replace(queue, paused=False) for queue in await real(connection, dag_ids)]
 
-    queues.lock_queues = lock  # type: ignore[assignment]
+    put(queues, lock_queues=lock)
 
 
 def _drops_without_a_record() -> None:
     async def take_off(connection: AsyncConnection, which: Any, **_: Any) -> int:
         return (await connection.execute(delete(queued_event).where(which))).rowcount
 
-    dropped_events.take_off = take_off  # type: ignore[assignment]
+    put(dropped_events, take_off=take_off)
 
 
 def _forgets_what_runs_made() -> None:
     async def record(connection: AsyncConnection, ids: Any) -> None: ...
 
-    dropped_events.record_of_runs = record  # type: ignore[assignment]
+    put(dropped_events, record_of_runs=record)
 
 
 def _forgets_deleted_runs() -> None:
     async def record(connection: AsyncConnection, consumed: Any) -> None: ...
 
-    dropped_events.record_of_deleted_runs = record  # type: ignore[assignment]
+    put(dropped_events, record_of_deleted_runs=record)
 
 
 def _catches_up_in_part() -> None:
@@ -206,7 +205,7 @@ def _catches_up_in_part() -> None:
     async def queue(connection: AsyncConnection, dag_id: str, which: Any, *, limit: int, filtered: bool) -> Any:
         return await real(connection, dag_id, replace(which, at=which.at + 1), limit=limit, filtered=filtered)
 
-    catchups.queue = queue  # type: ignore[assignment]
+    put(catchups, queue=queue)
 
 
 def _outlets_apart() -> None:
@@ -218,7 +217,7 @@ def _outlets_apart() -> None:
         await asyncio.sleep(0.2)
         return await real(connection, *arguments, **options)
 
-    finishing._append = append  # type: ignore[assignment]
+    put(finishing, _append=append)
 
 
 def _outlets_again() -> None:
@@ -235,15 +234,15 @@ def _outlets_again() -> None:
 
     async def replayed(*_: Any, **__: Any) -> None: ...
 
-    answers.replay = replayed  # type: ignore[assignment]
-    tries.finish = finish  # type: ignore[assignment]
+    put(answers, replay=replayed)
+    put(tries, finish=finish)
 
 
 def _rewinds_that_running_watchers_undo() -> None:
     """Let a running watcher go on from what it remembers, whatever became of its position."""
     from watcher.triggerer.supervisor import Supervisor  # noqa: PLC0415  only for this fault
 
-    Supervisor.compare = lambda _self, _held: None  # type: ignore[method-assign]
+    put(Supervisor, compare=lambda _self, _held: None)
     _no_fence_of_positions()
 
 
@@ -258,24 +257,27 @@ def _consumes_without_a_record() -> None:
                 await connection.execute(delete(run_asset_event).where(run_asset_event.c.dag_id == each.dag_id, lost))
         return made
 
-    runs.create_triggered_runs = create  # type: ignore[assignment]
+    put(runs, create_triggered_runs=create)
 
 
 def _runs_again_what_succeeded() -> None:
     """Let what a process ended with count, and not the success that the job had reported."""
-    try_end.decide = lambda ending, retries: outcomes.decide(replace(ending, finish_state=None, exit_code=1), retries)  # type: ignore[assignment]
+    put(
+        try_end,
+        decide=lambda ending, retries: outcomes.decide(replace(ending, finish_state=None, exit_code=1), retries),
+    )
 
 
 def _loses_drivers_at_a_restart() -> None:
     async def attach(self: FollowedTry, database: Any, submissions: Any) -> Any:  # noqa: ARG001
-        return followed_try.LOST
+        return try_end.LOST
 
-    FollowedTry._attach = attach  # type: ignore[method-assign, assignment]
+    put(FollowedTry, _attach=attach)
 
 
 def _gives_up_on_sources() -> None:
-    failures.LONGEST_PAUSE = timedelta(days=1)  # type: ignore[misc]
-    failures.backoff = lambda *_, **__: timedelta(days=1)
+    put(failures, LONGEST_PAUSE=timedelta(days=1))
+    put(failures, backoff=lambda *_, **__: timedelta(days=1))
 
 
 def _leases_that_never_end() -> None:
@@ -286,14 +288,14 @@ def _leases_that_never_end() -> None:
 
     async def leave(connection: AsyncConnection, process_id: str) -> None: ...
 
-    triggerers.beat = beat  # type: ignore[assignment]
-    triggerers.leave = leave  # type: ignore[assignment]
+    put(triggerers, beat=beat)
+    put(triggerers, leave=leave)
 
 
 def _answers_failed_for_loaded() -> None:
     words = dict(store.fates.RUN_STATES)
     words["success"] = store.fates.Fate.FAILED
-    store.fates.RUN_STATES = words  # type: ignore[misc]
+    put(store.fates, RUN_STATES=words)
 
 
 def _never_follows_own_tries() -> None:
@@ -302,7 +304,7 @@ def _never_follows_own_tries() -> None:
     async def none(*_: Any) -> Sequence[Any]:
         return []
 
-    try_lookup.open_tries = none  # type: ignore[assignment]
+    put(try_lookup, open_tries=none)
 
 
 _ALONE: Final = {"processes": (1,)}

@@ -24,7 +24,7 @@ from tests.service.scheduler.allowed_fates import (
 )
 from tests.simulation import sources
 from tests.simulation.cluster import CLUSTER, Cluster, Item, items_of
-from tests.simulation.daemons import Answer, Daemon, NoAnswer, opened
+from tests.simulation.daemons import Answer, Daemon, Death, NoAnswer, opened
 from tests.simulation.options import PARTS, Options
 from tests.simulation.sources import FAULTS, ROWS, Folder, Version
 from tests.simulation.virtual import VirtualLoop, current
@@ -55,6 +55,8 @@ DEEDS: Final = (
 """What people, machines and sources do besides writing."""
 WHEN: Final = ("during", "soon", "later")
 """When the second deed of a pair comes: while the first goes on, right after it, or once its effects are there."""
+WRITTEN: Final = ("asset_event", "watcher_position", "run_asset_event", "task_try", "cleaning")
+"""The tables at whose next commit a process may be killed."""
 ROWS_OF_DEEDS: Final = [*product(DEEDS, DEEDS, WHEN)]
 """The array of deeds: every ordered pair, at every distance."""
 STRIDE: Final = 271
@@ -372,7 +374,9 @@ class History:
         if self.random.random() < 0.3:
             daemon.kill()
         else:
-            daemon.dies_at = (daemon.commits + self.random.randint(1, 6), self.random.random() < 0.5)
+            table = self.random.choice(("", *WRITTEN))
+            left = self.random.randint(0, 4) if not table else 0
+            daemon.dies_at = Death(table=table, takes_effect=self.random.random() < 0.5, left=left)
         await asyncio.sleep(self.random.random())
 
     async def _slow_commit(self) -> None:
@@ -446,7 +450,8 @@ class History:
         )
         ticks = "'scheduled%'"
         open_runs = self.judge.execute(
-            f"SELECT count(*) FROM run WHERE state IN ('queued', 'running') AND run_id NOT LIKE {ticks}"
+            "SELECT count(*) FROM run JOIN job USING (dag_id)"
+            f" WHERE state IN ('queued', 'running') AND active AND run_id NOT LIKE {ticks}"
         ).fetchone()[0]
         moving = current().time() if open_runs else ""
         return f"{events} events, {queued} queued, {cleanings} cleaned, {open_runs} open {moving}"
@@ -512,7 +517,7 @@ class History:
             jobs = [dag_id for dag_id, (assets, _) in waiting.items() if asset in assets]
             self.faults += places_faults(self.asked, seen, jobs)
         for dag_id, (_, schedule) in waiting.items():
-            left = [events[number][0] for number, places in found.items() if places.get(dag_id, {}).get("queue")]
+            left = [events[number][0] for number, places in found.items() if places.get(dag_id, Counter())["queue"]]
             if not nothing_due_is_left(schedule, left):
                 self.faults.append(f"{len(left)} queued events of {dag_id} are due and left: {left}")
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from pydantic import Field
 
-from tests.simulation.virtual import EPOCH, current
+from tests.simulation.virtual import EPOCH, current, put
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -27,6 +27,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.file_scan.versions import format_moment
 from triggers.local_folder import folder as real_folder
 from triggers.options import Duration
 
@@ -95,7 +96,7 @@ class Folder:
 
 def _version(path: Path) -> Version:
     microseconds = path.stat().st_mtime_ns // 1000
-    return Version(path=str(path), modified=real_folder.format_moment(microseconds))
+    return Version(path=str(path), modified=format_moment(microseconds))
 
 
 class _System:
@@ -194,4 +195,4 @@ def _position(seen: int) -> Position:
 
 def install() -> None:
     """Let folders be listed with virtual times of change."""
-    real_folder.os = _System()  # type: ignore[assignment, misc]
+    put(real_folder, os=_System())

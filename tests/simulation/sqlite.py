@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import LRUCache
 
 from store.database import drivers
-from tests.simulation.virtual import PROCESS, VirtualLoop, current, world_time
+from tests.simulation.virtual import PROCESS, VirtualLoop, current, put, world_time
 
 AGAIN: Final = 0.02
 """Seconds after which a statement that found the file locked is tried again."""
@@ -38,8 +38,8 @@ class Attached(Protocol):
     commits: int
     """The commits that it has made."""
 
-    def before_commit(self) -> None: ...
-    def after_commit(self) -> float:
+    def before_commit(self, touched: Collection[str]) -> None: ...
+    def after_commit(self, touched: Collection[str]) -> float:
         """Return how many seconds more the answer takes."""
 
     def is_without_database(self) -> bool: ...
@@ -54,6 +54,8 @@ class InLine:
     raw: sqlite3.Connection | None = None
     writes: bool = False
     """A writing transaction is open."""
+    touched: set[str] = field(default_factory=set)
+    """The tables that it has written to."""
 
     def __post_init__(self) -> None:
         self.process = cast("Attached | None", PROCESS.get())
@@ -82,7 +84,7 @@ class InLine:
         loop, later = current(), 0.0
         takes_time = name in TAKE_TIME
         if name == "commit" and self.writes and self.process is not None:
-            self.process.before_commit()  # it may be its end
+            self.process.before_commit(self.touched)  # it may be its end
         try:
             is_away = takes_time and self.process is not None and self.process.is_without_database()
             result = (_fail if is_away else _in_memory(function, name))()
@@ -115,12 +117,15 @@ class InLine:
             loop.note("sql", f"{who} {crc32(text.encode())}")
             if text.startswith("BEGIN"):
                 self.writes = text == "BEGIN IMMEDIATE"
+            elif self.writes and text.startswith(("INSERT INTO ", "UPDATE ", "DELETE FROM ")):
+                self.touched.add(text.replace("INTO ", "").replace("FROM ", "").split(maxsplit=2)[1])
         elif name in ("commit", "rollback") and self.writes:
-            self.writes = False
+            self.writes, touched = False, {*self.touched}
+            self.touched.clear()
             loop.note(name, who)
             if name == "commit" and process is not None:
                 process.commits += 1
-                return process.after_commit()
+                return process.after_commit(touched)
         return 0.0
 
     def cut(self) -> None:
@@ -183,8 +188,8 @@ def _strftime(format_: str, moment: str, *modifiers: str) -> str:
 
 def install() -> None:
     """Let connections have no thread, wait in virtual time, and no sync: the folder lies in memory."""
-    core.SimpleQueue = InLine  # type: ignore[assignment, misc]
-    core.Thread = _NoThread  # type: ignore[assignment, misc]
+    put(core, SimpleQueue=InLine)
+    put(core, Thread=_NoThread)
     real = sqlite3.connect
 
     def connect(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -192,7 +197,7 @@ def install() -> None:
         options["check_same_thread"] = False
         return real(database, *arguments, **options)
 
-    core.sqlite3.connect = connect  # type: ignore[assignment]
+    put(sqlite3, connect=connect)
     assert aiosqlite.Connection is core.Connection
     _share_statements()
 
@@ -200,12 +205,12 @@ def install() -> None:
 def _share_statements() -> None:
     """Let all engines of this process, and of those forked from it, share their compiled statements."""
     shared: LRUCache[Any, Any] = LRUCache(5_000)
-    SQLiteDialect_aiosqlite.__eq__ = lambda one, other: type(one) is type(other)  # type: ignore[method-assign, assignment]
-    SQLiteDialect_aiosqlite.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
+    put(SQLiteDialect_aiosqlite, __eq__=lambda one, other: type(one) is type(other))
+    put(SQLiteDialect_aiosqlite, __hash__=lambda one: hash(type(one)))
 
     def create(url: Any, **options: Any) -> AsyncEngine:
         engine = create_async_engine(url, **options)
         engine.sync_engine._compiled_cache = shared
         return engine
 
-    drivers.create_async_engine = create
+    put(drivers, create_async_engine=create)

@@ -222,6 +222,12 @@ async def _in_line(_backend: Any, func: Callable[..., Any], args: tuple[Any, ...
     return result
 
 
+def put(place: object, **members: object) -> None:
+    """Put other members in the place of a module's or a class's, for this whole process."""
+    for name, member in members.items():
+        setattr(place, name, member)
+
+
 def reseed(seed: int) -> None:
     """Let everything that draws draw by the seed."""
     random.seed(seed)
