@@ -37,7 +37,9 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="how many at a time")
     parser.add_argument("--kept", action="store_true", help="play the kept seeds as well")
     parser.add_argument("--twice", action="store_true", help="play each seed twice, and compare")
-    parser.add_argument("--fault", choices=sorted(FAULTS), help="plant a fault, and count the seeds until it is found")
+    parser.add_argument(
+        "--fault", action="append", choices=sorted(FAULTS), help="plant a fault, and look for a seed that finds it"
+    )
     parser.add_argument("--faults", action="store_true", help="the same for each planted fault")
     parser.add_argument("--show", type=int, help="play one seed, and print all that happens")
     parser.add_argument("--shrink", type=int, help="leave out what a failing seed does not need")
@@ -51,12 +53,13 @@ def main() -> int:
     template = _template()
     runner.install()
     runner.warm_up(template)
+    planted = options.fault[0] if options.fault else None
     if options.show is not None:
-        return _show(Plan.of(options.show), template, options.fault)
+        return _show(Plan.of(options.show), template, planted)
     if options.shrink is not None:
-        return _shrink(Plan.of(options.shrink), template, options.fault)
+        return _shrink(Plan.of(options.shrink), template, planted)
     if options.fault is not None or options.faults:
-        names = [*FAULTS] if options.fault is None else [options.fault]
+        names = options.fault or [*FAULTS]
         return _find_all(names, options.first, min(options.seeds, MOST_SEEDS), template, options.at_once)
     seeds = [*range(options.first, options.first + options.seeds)]
     if options.kept:

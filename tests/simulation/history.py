@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -117,6 +118,8 @@ class History:
     counts: Counter[str] = field(default_factory=Counter)
     again: dict[Item, int] = field(default_factory=dict)
     """How many events must name an item at least, because its watcher was told to report it again."""
+    ended: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a person ended a run for good."""
     _files: int = 0
 
     def __post_init__(self) -> None:
@@ -294,7 +297,12 @@ class History:
         if run is not None:
             self.asked.touched.add(run)
             method, path, body = send(f"/api/v2/dags/{run[0]}/dagRuns/{run[1]}")
-            await self.ask(method, path, body)
+            answer = await self.ask(method, path, body)
+            is_end = body in ({"state": "failed"}, {"state": "success"})
+            if is_end and answer is not None and answer.status == 200 and run not in self.ended:
+                self.ended[run] = current().time()
+            else:
+                self.ended[run] = math.inf  # it may go on
 
     async def _clear(self) -> None:
         await self._of_run(("success", "failed"), lambda at: ("POST", f"{at}/clear", {"dry_run": False}))
@@ -550,6 +558,10 @@ class History:
             excused = run in self.cluster.failed_by_job or run in self.cluster.could_not_read or is_touched
             if row["state"] == "failed" and not excused:
                 self.faults.append(f"{run} failed, and nothing failed: {row['reason']}")
+        self._judge_successes(events)
+
+    def _judge_successes(self, events: Mapping[int, tuple[str, list[Item], str | None]]) -> None:
+        """Each success counts once, and none after a person has ended its run."""
         outlets = Counter(source for asset, _, source in events.values() if asset == "c" and source)
         wanted = Counter(f"{dag_id} {run_id}" for dag_id, run_id, _ in self.cluster.successes if dag_id == "one")
         if not self.asked.is_past_retention:
@@ -562,6 +574,9 @@ class History:
         for run, number in runs.items():
             if number > 1 and run not in self.asked.touched and run[0] not in self.asked.decided:
                 self.faults.append(f"{run} succeeded {number} times, and nobody asked for it")
+        for run, at in self.ended.items():
+            if self.cluster.reported_at.get(run, 0) > at and run[0] not in self.asked.decided:
+                self.faults.append(f"a success of {run} is accepted after a person has ended it")
         tries = Counter(self.cluster.successes)
         self.faults += [
             f"the success of {each} was accepted {count} times" for each, count in tries.items() if count > 1
