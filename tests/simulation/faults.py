@@ -32,7 +32,7 @@ from tests.simulation.history import Plan
 from tests.simulation.options import Options
 from tests.simulation.virtual import put
 from watcher.features.clean_source import decision
-from watcher.scheduling.tries import outcomes, try_end
+from watcher.scheduling.tries import try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
 from watcher.triggerer import failures
@@ -266,14 +266,6 @@ def _consumes_without_a_record() -> None:
     put(runs, create_triggered_runs=create)
 
 
-def _runs_again_what_succeeded() -> None:
-    """Let what a process ended with count, and not the success that the job had reported."""
-    put(
-        try_end,
-        decide=lambda ending, retries: outcomes.decide(replace(ending, finish_state=None, exit_code=1), retries),
-    )
-
-
 def _loses_drivers_at_a_restart() -> None:
     async def attach(self: FollowedTry, database: Any, submissions: Any) -> Any:  # noqa: ARG001
         return try_end.LOST
@@ -405,7 +397,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "",
             _ALONE,
         ),
-        ("runs again what succeeded", "an accepted success is final", _runs_again_what_succeeded, "", _ALONE),
         (
             "loses drivers at a restart",
             "a restart finds its drivers again",
