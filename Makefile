@@ -27,7 +27,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-re
 MORE := spark or slow or browser or airflow or maven or container or go or kubernetes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java airflow demo test coverage test-more torture soak check without bench image site requirements release
+.PHONY: help setup java airflow demo test coverage test-more torture soak simulation check without bench image site requirements release
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -71,6 +71,9 @@ torture: setup ## Every fault for long, one after the other, and a table of what
 
 soak: setup ## A quarter of an hour under steady load: memory must stay flat (ARGS="--minutes 60 --database sqlite")
 	@$(BIN)/python -m tests.torture.soak $(ARGS)
+
+simulation: setup ## Histories of whole daemons in virtual time, minutes (SEEDS=10000, ARGS="--faults" plants faults, "--show 55" tells all)
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),300) --kept $(ARGS)
 
 check: setup ## Lint, format, types, also of the tests and measurements, import boundaries
 	@$(BIN)/ruff check

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Row, case, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, open_steps
@@ -66,6 +66,14 @@ async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> Non
     consumed = consumed.join(run, (run.c.dag_id == r.dag_id) & (run.c.run_id == r.run_id)).where(run.c.id.in_(ids))
     names = ["dag_id", "event_id", "reason", "dropped_at", "outcome", "run_id", "ended_at"]
     await connection.execute(insert(dropped_event).from_select(names, consumed))
+
+
+async def record_of_deleted_runs(connection: AsyncConnection, consumed: Sequence[Row[str, int, str]]) -> None:
+    """Record that these events (job, event, run) were consumed by runs that people deleted: another job may still keep the events."""
+    values = {"reason": DELETED, "actor": None, "outcome": Fate.DROPPED.value}
+    rows = [{"dag_id": row.dag_id, "event_id": row.event_id, "run_id": row.run_id, **values} for row in consumed]
+    if rows:
+        await connection.execute(_RECORD, rows)
 
 
 async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:

@@ -232,11 +232,20 @@ def _old_events(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _events_of_deleted_runs(name: str, table: Table, before: datetime) -> Sweep:
-    """Remove the record that deleted runs consumed old events, which kept them from being consumed again."""
+    """Remove what deleted runs consumed of old events, which kept these; that they are not to be consumed again stays with them."""
     r, e = run_asset_event.c, asset_event.c
     deleted = exists().where(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id, run.c.state == DELETED)
     old = exists().where(e.id == r.event_id, e.timestamp < before)
-    return Sweep(name=name, table=table, condition=and_(deleted, old))
+    return _EventsOfDeletedRuns(name=name, table=table, condition=and_(deleted, old))
+
+
+class _EventsOfDeletedRuns(Sweep):
+    async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
+        r = run_asset_event.c
+        gone = delete(self.table).where(_at(self._some(limit, after, dialect), dialect), self.condition)
+        rows = (await connection.execute(gone.returning(r.dag_id, r.event_id, r.run_id))).all()
+        await dropped_events.record_of_deleted_runs(connection, rows)
+        return Removed(rows=len(rows))
 
 
 def _leftovers_of_rewinds(name: str, table: Table, before: datetime) -> Sweep:

@@ -11,7 +11,7 @@ import os  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections import Counter  # noqa: E402
-from collections.abc import Iterable  # noqa: E402
+from collections.abc import Iterable, Sequence  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from itertools import product  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -20,7 +20,7 @@ from typing import Final  # noqa: E402
 from tests.simulation import runner  # noqa: E402
 from tests.simulation.faults import FAULTS  # noqa: E402
 from tests.simulation.history import ROWS_OF_DEEDS, Plan  # noqa: E402
-from tests.simulation.kept import KEPT  # noqa: E402
+from tests.simulation.kept import FINDS, KEPT  # noqa: E402
 from tests.simulation.options import VALUES  # noqa: E402
 from tests.simulation.runner import Played  # noqa: E402
 
@@ -37,12 +37,15 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="how many at a time")
     parser.add_argument("--kept", action="store_true", help="play the kept seeds as well")
     parser.add_argument("--twice", action="store_true", help="play each seed twice, and compare")
-    parser.add_argument("--fault", choices=sorted(FAULTS), help="plant a fault, and count the seeds until it is found")
+    parser.add_argument(
+        "--fault", action="append", choices=sorted(FAULTS), help="plant a fault, and look for a seed that finds it"
+    )
+    parser.add_argument("--faults", action="store_true", help="the same for each planted fault")
     parser.add_argument("--show", type=int, help="play one seed, and print all that happens")
     parser.add_argument("--shrink", type=int, help="leave out what a failing seed does not need")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(
+        os.execve(  # noqa: S606  this program again
             sys.executable,
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
@@ -50,12 +53,14 @@ def main() -> int:
     template = _template()
     runner.install()
     runner.warm_up(template)
+    planted = options.fault[0] if options.fault else None
     if options.show is not None:
-        return _show(Plan.of(options.show), template, options.fault)
+        return _show(Plan.of(options.show), template, planted)
     if options.shrink is not None:
-        return _shrink(Plan.of(options.shrink), template, options.fault)
-    if options.fault is not None:
-        return _find(options.fault, options.first, template, options.at_once)
+        return _shrink(Plan.of(options.shrink), template, planted)
+    if options.fault is not None or options.faults:
+        names = options.fault or [*FAULTS]
+        return _find_all(names, options.first, min(options.seeds, MOST_SEEDS), template, options.at_once)
     seeds = [*range(options.first, options.first + options.seeds)]
     if options.kept:
         seeds = [*dict.fromkeys([*KEPT, *seeds])]
@@ -112,18 +117,32 @@ def _show(plan: Plan, template: Path, fault: str | None) -> int:
     return 1 if _told(played) else 0
 
 
-def _find(fault: str, first: int, template: Path, at_once: int) -> int:
-    plans = map(Plan.of, range(first, first + MOST_SEEDS))
-    played_before = 0
-    for played in runner.play_all(plans, template, at_once=at_once, fault=fault):
-        played_before += 1
-        if played.faults:
-            print(
-                f"{fault} ({FAULTS[fault].promise}): found by seed {played.seed}, after {played_before}: {played.faults[0][:200]}"
-            )
-            return 0
-    print(f"{fault} ({FAULTS[fault].promise}): not found in {MOST_SEEDS} seeds")
-    return 1
+def _find(fault: str, seeds: Sequence[int], template: Path, at_once: int) -> int | None:
+    """Return the first seed that finds a planted fault, and without it finds nothing; None: there is none among these."""
+    for first in range(0, len(seeds), at_once):
+        some = [Plan.of(seed) for seed in seeds[first : first + at_once]]
+        for played in [*runner.play_all(some, template, at_once=at_once, fault=fault)]:
+            [sound] = runner.play_all([Plan.of(played.seed)], template) if played.faults else [played]
+            if played.faults and not sound.faults:
+                print(f"{fault}: seed {played.seed}: {played.faults[0][:160]}", flush=True)
+                return played.seed
+    print(f"{fault} ({FAULTS[fault].promise}): not found", flush=True)
+    return None
+
+
+def _find_all(names: Iterable[str], first: int, most: int, template: Path, at_once: int) -> int:
+    """Look for each planted fault, first with the seed that is known to find it."""
+    found: dict[str, int] = {}
+    for name in names:
+        known = [FINDS[name]] if name in FINDS else []
+        seeds = range(first, first + MOST_SEEDS)
+        likely = [seed for seed in seeds if FAULTS[name].is_likely(Plan.of(seed))]
+        seed = _find(name, [*known, *dict.fromkeys([*likely, *seeds])][:most], template, at_once)
+        if seed is not None:
+            found[name] = seed
+    missing = [name for name in names if name not in found]
+    print(f"{len(found)} of {len([*names])} planted faults found", *missing)
+    return 1 if missing else 0
 
 
 def _shrink(plan: Plan, template: Path, fault: str | None) -> int:

@@ -27,6 +27,8 @@ from watcher.submit.base import (
 
 Item: TypeAlias = "Version | int"
 """A version of a file, or the id of a row."""
+STUBBORN: Final = 0.4
+"""The share of drivers that are asked to end and work to their end: what they report then is refused."""
 LOST_ANSWERS: Final = 0.03
 """The share of requests of drivers that are lost, and of answers."""
 
@@ -60,7 +62,8 @@ class Cluster:
     table: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
     successes: list[tuple[str, str, int]] = field(default_factory=list)
     """The run and the number of each try whose success was accepted."""
-    claims: dict[str, list[int]] = field(default_factory=dict)
+    reported_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When the last success of each run that was accepted was first reported."""
     failing: float = 0.0
     """The share of tries that fail by themselves."""
     longest: float = 4.0
@@ -106,6 +109,7 @@ class Cluster:
             return 3
         before = self.table.get((dag_id, run_id))
         self.table[dag_id, run_id] = items
+        reported_at = loop.time()
         finished = await self._insist(driver, "finish", {"state": "success"})
         if finished.status != 200:
             if before is None:
@@ -114,6 +118,7 @@ class Cluster:
                 self.table[dag_id, run_id] = before
             return 3
         self.successes.append((dag_id, run_id, driver.key.try_number))
+        self.reported_at[dag_id, run_id] = reported_at
         loop.note("loaded", f"{dag_id} {len(items)}")
         return 0
 
@@ -124,9 +129,10 @@ class Cluster:
         while True:
             daemon = self._reached(driver)
             lost, answer_lost = (loop.random.random() < LOST_ANSWERS for _ in range(2))
+            if daemon is None or lost:
+                await asyncio.sleep(1 + loop.random.random())
+                continue
             try:
-                if daemon is None or lost:
-                    raise NoAnswer("it cannot be reached")
                 answer = await daemon.ask("POST", f"/execution/tries/{path}", dict(body), headers=headers)
             except NoAnswer:
                 await asyncio.sleep(1 + loop.random.random())
@@ -134,6 +140,12 @@ class Cluster:
             if answer.status >= 500 or answer_lost:
                 await asyncio.sleep(1 + loop.random.random())
                 continue
+            if (
+                answer.status == 403
+            ):  # the clocks of who issued the token and of who reads it differ by more than seconds
+                self.failed_by_job.add((driver.key.dag_id, driver.key.run_id))
+            if answer.status >= 400:
+                loop.note("refused", f"{driver.key.dag_id} {driver.key.run_id} {path} {answer.status} {answer.text}")
             return answer
 
     def _reached(self, driver: Driver) -> Daemon | None:
@@ -173,7 +185,7 @@ class StandIn(Submitter):
     async def cancel(self, handle: Handle, grace: float) -> None:  # noqa: ARG002
         driver = CLUSTER[0].drivers[handle["tag"]]
         await asyncio.sleep(current().delay())
-        if driver.task is not None and not driver.is_over:
+        if driver.task is not None and not driver.is_over and current().random.random() > STUBBORN:
             driver.task.cancel()
         while not driver.is_over:
             await asyncio.sleep(0.1)

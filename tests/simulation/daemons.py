@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import anyio
 import structlog
@@ -19,12 +19,13 @@ from starlette.types import ASGIApp, Message
 
 import watcher.host.home
 import watcher.host.metadata
+from store.database import migrations
 from tests.simulation.sqlite import InLine
-from tests.simulation.virtual import PROCESS, VirtualLoop, current
+from tests.simulation.virtual import PROCESS, VirtualLoop, current, put
 from watcher import app
 from watcher.configuration import file_watch
 from watcher.configuration.foreign_classes import _NoProcesses, load_with_plugins
-from watcher.host import watchdog
+from watcher.host import machine, watchdog
 from watcher.host.watchdog import Signals
 
 PATIENCE: Final = 20.0
@@ -45,6 +46,20 @@ class Answer:
         return json.loads(self.text) if self.text else None
 
 
+@dataclass(kw_only=True)
+class Death:
+    """The commit at which a process is killed: the next but so many, of those that write to a table ('': of all)."""
+
+    table: str
+    takes_effect: bool
+    left: int
+
+    def comes(self, touched: Collection[str]) -> bool:
+        """Count a commit. Return whether it is the one."""
+        self.left -= not self.table or self.table in touched
+        return self.left < 0
+
+
 @dataclass(eq=False)
 class Daemon:
     """One life of a process of the simulated installation."""
@@ -56,11 +71,12 @@ class Daemon:
     held: list[asyncio.Handle] | None = None
     connections: list[InLine] = field(default_factory=list)
     commits: int = 0
-    dies_at: tuple[int, bool] | None = None
-    """The commit at which it is killed, and whether that still takes effect."""
+    dies_at: Death | None = None
     slow_at: int | None = None
     """The commit whose answer comes too late."""
     outage_until: float = 0.0
+    was_without_database: bool = False
+    """Its database failed at a time: a start ends then, and whoever started it does so again."""
     api: ASGIApp | None = None
     is_ready: bool = False
     ended_by_itself: str = ""
@@ -117,11 +133,12 @@ class Daemon:
             connection.cut()
 
     def _end(self) -> None:
-        self.is_dead, self.is_ready = True, False
+        self.is_dead = True
         for call in self._calls:
             if not call.done():
                 call.set_exception(NoAnswer("the process ended"))
         self.on_death(self)
+        self.is_ready = False
 
     def freeze(self) -> None:
         if self.held is None:
@@ -138,21 +155,23 @@ class Daemon:
         """Whether it is inside of a writing transaction."""
         return any(connection.writes for connection in self.connections)
 
-    def before_commit(self) -> None:
-        if self.dies_at is not None and self.commits >= self.dies_at[0] and not self.dies_at[1]:
+    def before_commit(self, touched: Collection[str]) -> None:
+        if self.dies_at is not None and not self.dies_at.takes_effect and self.dies_at.comes(touched):
             self.kill()
 
-    def after_commit(self) -> float:
-        if self.dies_at is not None and self.commits >= self.dies_at[0]:
+    def after_commit(self, touched: Collection[str]) -> float:
+        if self.dies_at is not None and self.dies_at.takes_effect and self.dies_at.comes(touched):
             self.kill()
         if self.slow_at is not None and self.commits >= self.slow_at:
-            self.slow_at = None
+            self.slow_at, self.was_without_database = None, True
             current().note("slow commit", self.name)
             return 31.0
         return 0.0
 
     def is_without_database(self) -> bool:
-        return current().time() < self.outage_until
+        is_without = current().time() < self.outage_until
+        self.was_without_database |= is_without
+        return is_without
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None
@@ -232,7 +251,7 @@ class _NoSocket:
     def getsockname(self) -> tuple[str, int]:
         return self._name, 8795
 
-    def __enter__(self) -> _NoSocket:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -295,18 +314,17 @@ def _record(_logger: object, _method: str, record: Mapping[str, Any]) -> str:
 
 def install() -> None:
     """Leave out what only a process of its own has: locks, sockets, signals, log files, the collector's settings."""
-    app.listen_as = lambda *_: _NoSocket(_daemon().name)  # type: ignore[assignment, return-value]
-    app.serve = _serve  # type: ignore[assignment]
-    file_watch._hints = _hints
-    app.show_link = _show_link  # type: ignore[assignment]
-    app.open_logs = lambda *_: nullcontext()  # type: ignore[assignment]
-    app.machine.keep_what_is_there = lambda: None
-    watchdog.Watchdog.watching = _watching  # type: ignore[method-assign, attr-defined, assignment]
-    watchdog.Watchdog.end_within_grace = lambda self: None  # type: ignore[method-assign]
-    watcher.host.home.exclusive = lambda _path: nullcontext()  # type: ignore[assignment]
-    watcher.host.metadata.exclusive_database = lambda _path: nullcontext()  # type: ignore[assignment]
-    watcher.host.metadata.migrations.upgrade = _nothing  # type: ignore[assignment]
-    watcher.host.metadata.migrations.check = _nothing  # type: ignore[assignment]
+    put(app, listen_as=lambda *_: _NoSocket(_daemon().name))
+    put(app, serve=_serve)
+    put(file_watch, _hints=_hints)
+    put(app, show_link=_show_link)
+    put(app, open_logs=lambda *_: nullcontext())
+    put(machine, keep_what_is_there=lambda: None)
+    put(watchdog.Watchdog, watching=_watching)
+    put(watchdog.Watchdog, end_within_grace=lambda _self: None)
+    put(watcher.host.home, exclusive=lambda _path: nullcontext())
+    put(watcher.host.metadata, exclusive_database=lambda _path: nullcontext())
+    put(migrations, upgrade=_nothing, check=_nothing)
     structlog.configure(processors=[_record], cache_logger_on_first_use=False)
 
 

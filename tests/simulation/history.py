@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from tests.service.scheduler.allowed_fates import (
 )
 from tests.simulation import sources
 from tests.simulation.cluster import CLUSTER, Cluster, Item, items_of
-from tests.simulation.daemons import Answer, Daemon, NoAnswer, opened
+from tests.simulation.daemons import Answer, Daemon, Death, NoAnswer, opened
 from tests.simulation.options import PARTS, Options
 from tests.simulation.sources import FAULTS, ROWS, Folder, Version
 from tests.simulation.virtual import VirtualLoop, current
@@ -55,6 +56,8 @@ DEEDS: Final = (
 """What people, machines and sources do besides writing."""
 WHEN: Final = ("during", "soon", "later")
 """When the second deed of a pair comes: while the first goes on, right after it, or once its effects are there."""
+WRITTEN: Final = ("asset_event", "watcher_position", "run_asset_event", "task_try", "cleaning")
+"""The tables at whose next commit a process may be killed."""
 ROWS_OF_DEEDS: Final = [*product(DEEDS, DEEDS, WHEN)]
 """The array of deeds: every ordered pair, at every distance."""
 STRIDE: Final = 271
@@ -113,6 +116,10 @@ class History:
     has_late: bool = False
     ends: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    again: dict[Item, int] = field(default_factory=dict)
+    """How many events must name an item at least, because its watcher was told to report it again."""
+    ended: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a person ended a run for good."""
     _files: int = 0
 
     def __post_init__(self) -> None:
@@ -140,7 +147,7 @@ class History:
             await asyncio.sleep(self.random.random())
         writing = loop.create_task(self._write_now_and_then())
         self.cluster.failing = self.random.choice((0.0, 0.0, 0.3))
-        loop.pace = self.random.choice((0.3, 1.0, 3.0))
+        self.slowest = loop.pace = self.random.choice((0.3, 1.0, 3.0))
         await asyncio.sleep(4)
         for number, step in enumerate(self.plan.steps):
             if number not in self.plan.without:
@@ -185,7 +192,7 @@ class History:
         daemon.start()
 
     def _on_death(self, daemon: Daemon) -> None:
-        if daemon.ended_by_itself:
+        if daemon.ended_by_itself and not (daemon.was_without_database and not daemon.is_ready):
             self.faults.append(f"{daemon.name} ended by itself: {daemon.ended_by_itself}")
         wait = 1 + self.random.random() * 6
         current().call_later(
@@ -250,6 +257,14 @@ class History:
         rows = self.judge.execute(f"SELECT dag_id, run_id FROM run WHERE state IN ({marks}) ORDER BY id", [*states])
         return [(row["dag_id"], row["run_id"]) for row in rows]
 
+    def _made(self, dag_id: str) -> int:
+        """Return how many runs were made of what was queued for a job."""
+        like = "asset_triggered%"
+        row = self.judge.execute(
+            "SELECT count(*) FROM run WHERE dag_id = ? AND run_id LIKE ?", [dag_id, like]
+        ).fetchone()
+        return int(row[0])
+
     def _some_run(self, *states: str) -> tuple[str, str] | None:
         """Return a run of the newest ones: the deeds of a pair mean the same run most of the time."""
         runs = self._runs(states)[-3:]
@@ -261,7 +276,11 @@ class History:
         self.asked.rewinds[watcher] += 1
         if to == "now":
             self.asked.passed_over.add(watcher)
-        await self.ask("POST", f"/api/v2/watchers/{watcher}/rewind", {"to": to})
+        before = Counter(item for _, items, _ in self._events().values() for item in items if isinstance(item, int))
+        answer = await self.ask("POST", f"/api/v2/watchers/{watcher}/rewind", {"to": to})
+        if answer is not None and answer.status == 200 and (watcher, to) == ("rows", "start"):
+            for item, number in before.items():
+                self.again[item] = max(self.again.get(item, 0), number + 1)
 
     async def _replay(self) -> None:
         dag_id = self.random.choice(("one", "two", "four"))
@@ -278,7 +297,12 @@ class History:
         if run is not None:
             self.asked.touched.add(run)
             method, path, body = send(f"/api/v2/dags/{run[0]}/dagRuns/{run[1]}")
-            await self.ask(method, path, body)
+            answer = await self.ask(method, path, body)
+            is_end = body in ({"state": "failed"}, {"state": "success"})
+            if is_end and answer is not None and answer.status == 200 and run not in self.ended:
+                self.ended[run] = current().time()
+            else:
+                self.ended[run] = math.inf  # it may go on
 
     async def _clear(self) -> None:
         await self._of_run(("success", "failed"), lambda at: ("POST", f"{at}/clear", {"dry_run": False}))
@@ -305,8 +329,16 @@ class History:
 
     async def _pause(self) -> None:
         dag_id = self.random.choice(("one", "two", "four"))
-        await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
+        answer = await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
+        before = self._made(dag_id)
         await asyncio.sleep(self.random.random() * 6)
+        if (
+            answer is not None
+            and answer.status == 200
+            and dag_id not in self.asked.decided
+            and self._made(dag_id) != before
+        ):
+            self.faults.append(f"{dag_id} is paused, and gets another run")
         await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     async def _pause_watcher(self) -> None:
@@ -319,8 +351,9 @@ class History:
         """Add or remove the job that catches up, and change an option of the watcher."""
         self.has_late = not self.has_late
         self.asked.removed.add("late")
+        interval = self.random.choice(("1s", "2s", "3s"))
         for name in self.names:
-            self._write_configuration(name, interval=self.random.choice(("1s", "2s", "3s")))
+            self._write_configuration(name, interval=interval)
         if self.random.random() < 0.5:
             await self.ask("POST", "/api/v2/reload")
 
@@ -349,7 +382,9 @@ class History:
         if self.random.random() < 0.3:
             daemon.kill()
         else:
-            daemon.dies_at = (daemon.commits + self.random.randint(1, 6), self.random.random() < 0.5)
+            table = self.random.choice(("", *WRITTEN))
+            left = self.random.randint(0, 4) if not table else 0
+            daemon.dies_at = Death(table=table, takes_effect=self.random.random() < 0.5, left=left)
         await asyncio.sleep(self.random.random())
 
     async def _slow_commit(self) -> None:
@@ -392,7 +427,7 @@ class History:
         loop.note("rest")
         FAULTS.clear()
         for daemon in self.daemons.values():
-            daemon.outage_until, daemon.dies_at, daemon.slow_at = 0.0, None, None
+            daemon.outage_until, daemon.dies_at, daemon.slow_at, daemon.offset = 0.0, None, None, 0.0
             daemon.thaw()
         await asyncio.sleep(10)
         for dag_id in ("one", "two", "three", "four"):
@@ -404,7 +439,7 @@ class History:
             if (state := self._state()) != before:
                 before, since = state, loop.time()
             if loop.time() > until:
-                self.faults.append(f"nothing comes to rest: {state}")
+                self.faults.append(f"nothing comes to rest: {state}; {self._open_runs()}")
                 return
             await asyncio.sleep(1)
 
@@ -423,10 +458,18 @@ class History:
         )
         ticks = "'scheduled%'"
         open_runs = self.judge.execute(
-            f"SELECT count(*) FROM run WHERE state IN ('queued', 'running') AND run_id NOT LIKE {ticks}"
+            "SELECT count(*) FROM run JOIN job USING (dag_id)"
+            f" WHERE state IN ('queued', 'running') AND active AND run_id NOT LIKE {ticks}"
         ).fetchone()[0]
         moving = current().time() if open_runs else ""
         return f"{events} events, {queued} queued, {cleanings} cleaned, {open_runs} open {moving}"
+
+    def _open_runs(self) -> list[str]:
+        query = (
+            "SELECT r.dag_id, r.run_id, r.state, r.reason, t.state AS of_task, t.detail, t.try_number FROM run r"
+            " JOIN task_instance t USING (dag_id, run_id) WHERE r.state IN ('queued', 'running')"
+        )
+        return [str(tuple(row)) for row in self.judge.execute(query)]
 
     async def _judge(self) -> None:
         events = self._events()
@@ -436,6 +479,8 @@ class History:
         self._judge_cleaning()
         await self._judge_answers(events)
         loop = current()
+        if not self.counts.keys() & {"freeze", "outage", "slow_commit", "crash", "retention"} and self.slowest < 2:
+            self.faults += [f"a leader that lives is replaced: {line}" for line in loop.trace if " leader.lost" in line]
         self.faults += [line for line in loop.trace if " traceback " in line or " loop " in line or " 500 " in line]
 
     def _events(self) -> dict[int, tuple[str, list[Item], str | None]]:
@@ -461,6 +506,8 @@ class History:
         ]
         for item, watcher, is_there in everything:
             least, most = events_allowed(self.asked, watcher, is_there=is_there)
+            if watcher not in self.asked.passed_over and not self.asked.is_past_retention:
+                least = max(least, self.again.get(item, 0))
             if not least <= named[item] <= most:
                 self.faults.append(f"{item} is named by {named[item]} events: between {least} and {most} are right")
         if unknown := named.keys() - {item for item, _, _ in everything}:
@@ -475,10 +522,10 @@ class History:
         waiting = self._schedules()
         for number, (asset, _, _) in events.items():
             seen = SeenEvent(number=number, asset=asset, places=found.get(number, {}))
-            jobs = [dag_id for dag_id, (assets, _) in waiting.items() if asset in assets and dag_id != "late"]
+            jobs = [dag_id for dag_id, (assets, _) in waiting.items() if asset in assets]
             self.faults += places_faults(self.asked, seen, jobs)
         for dag_id, (_, schedule) in waiting.items():
-            left = [events[number][0] for number, places in found.items() if places.get(dag_id, {}).get("queue")]
+            left = [events[number][0] for number, places in found.items() if places.get(dag_id, Counter())["queue"]]
             if not nothing_due_is_left(schedule, left):
                 self.faults.append(f"{len(left)} queued events of {dag_id} are due and left: {left}")
 
@@ -511,6 +558,10 @@ class History:
             excused = run in self.cluster.failed_by_job or run in self.cluster.could_not_read or is_touched
             if row["state"] == "failed" and not excused:
                 self.faults.append(f"{run} failed, and nothing failed: {row['reason']}")
+        self._judge_successes(events)
+
+    def _judge_successes(self, events: Mapping[int, tuple[str, list[Item], str | None]]) -> None:
+        """Each success counts once, and none after a person has ended its run."""
         outlets = Counter(source for asset, _, source in events.values() if asset == "c" and source)
         wanted = Counter(f"{dag_id} {run_id}" for dag_id, run_id, _ in self.cluster.successes if dag_id == "one")
         if not self.asked.is_past_retention:
@@ -519,6 +570,13 @@ class History:
                     self.faults.append(
                         f"{source} succeeded {wanted[source]} times, and its outlet has {outlets[source]} events"
                     )
+        runs = Counter((dag_id, run_id) for dag_id, run_id, _ in self.cluster.successes)
+        for run, number in runs.items():
+            if number > 1 and run not in self.asked.touched and run[0] not in self.asked.decided:
+                self.faults.append(f"{run} succeeded {number} times, and nobody asked for it")
+        for run, at in self.ended.items():
+            if self.cluster.reported_at.get(run, 0) > at and run[0] not in self.asked.decided:
+                self.faults.append(f"a success of {run} is accepted after a person has ended it")
         tries = Counter(self.cluster.successes)
         self.faults += [
             f"the success of {each} was accepted {count} times" for each, count in tries.items() if count > 1
@@ -559,11 +617,21 @@ class History:
                 continue
             jobs = ("five",) if self.options["assets"] and "/other" in version.path else ("one", "two")
             allowed = fates_allowed(
-                is_reported=version in reported, loaded_by=loaded.get(version, set()), jobs=jobs, is_there=True
+                is_reported=version in reported and not (self.cluster.failed_by_job or self.cluster.could_not_read),
+                loaded_by=loaded.get(version, set()),
+                jobs=jobs,
+                is_there=True,
             )
             for each in answer.json["answers"]:
-                if each["state"] not in allowed and not self.asked.touched and not self.asked.decided:
-                    self.faults.append(f"explain says {each['state']} of {version.path}: {sorted(allowed)} are right")
+                if (
+                    each["watcher"] == "files"
+                    and each["state"] not in allowed
+                    and not self.asked.touched
+                    and not self.asked.decided
+                ):
+                    self.faults.append(
+                        f"explain says {each['state']} of {version.path} ({each['sentence']}): {sorted(allowed)} are right"
+                    )
 
 
 def played(plan: Plan, root: Path, template: Path) -> Outcome:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-
-import yaml
 
 VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "mode": ("window", "strict"),
@@ -115,7 +114,7 @@ class Options:
             files["assets"] = {"other": "**/other*"}
             assets["other"] = {}
         file.write_text(
-            yaml.safe_dump(
+            json.dumps(  # which is YAML, too
                 {
                     "version": 1,
                     "settings": {
@@ -123,7 +122,7 @@ class Options:
                         "database": {"url": f"sqlite+aiosqlite:///{database}"},
                         "api": {"auth": "none", "secret": "s" * 64},
                         "triggerer": {"heartbeat": "5s", "lease": "15s"},
-                        "store": {"cleanup_interval": "20s"},
+                        "store": {"cleanup_interval": "1m"},
                     },
                     "assets": assets,
                     "jobs": dict(self.jobs(with_late=with_late)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import gc
 import json
 import os
@@ -26,7 +27,25 @@ WARM_UP: Final = 4
 
 _cpu: Final = time.process_time
 _real: Final = time.sleep
-FOLDER: Final = Path("/dev/shm" if Path("/dev/shm").is_dir() else "/tmp") / "asset-watcher-simulation"  # noqa: S108  in memory
+_MEMORY: Final = Path("/dev/shm" if Path("/dev/shm").is_dir() else "/tmp")  # noqa: S108
+
+
+def _folder() -> Path:
+    """Return a folder of this program alone, with a name as long as that of any other: files are named by their paths."""
+    for number in range(10):
+        folder = _MEMORY / f"asset-watcher-simulation-{number}"
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+        else:
+            return folder  # for as long as this process lives, or one that it has forked
+    raise RuntimeError("ten simulations run on this machine; end one")
+
+
+FOLDER: Final = _folder()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import Field
 
-from tests.simulation.virtual import EPOCH, current
+from tests.simulation.virtual import EPOCH, current, put
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -27,6 +27,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.file_scan.versions import format_moment
 from triggers.local_folder import folder as real_folder
 from triggers.options import Duration
 
@@ -95,7 +96,7 @@ class Folder:
 
 def _version(path: Path) -> Version:
     microseconds = path.stat().st_mtime_ns // 1000
-    return Version(path=str(path), modified=real_folder.format_moment(microseconds))
+    return Version(path=str(path), modified=format_moment(microseconds))
 
 
 class _System:
@@ -105,7 +106,7 @@ class _System:
         return getattr(os, name)
 
     def stat(self, path: str, **options: Any) -> Any:
-        return _status(os.stat(path, **options), str(path))
+        return _status(os.stat(path, **options), str(path))  # noqa: PTH116  it stands for it
 
     def lstat(self, path: str) -> Any:
         return _status(os.lstat(path), str(path))
@@ -118,7 +119,7 @@ class _System:
 
 
 class _Entries(list["_Entry"]):
-    def __enter__(self) -> _Entries:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -194,4 +195,4 @@ def _position(seen: int) -> Position:
 
 def install() -> None:
     """Let folders be listed with virtual times of change."""
-    real_folder.os = _System()  # type: ignore[assignment, misc]
+    put(real_folder, os=_System())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,13 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import LRUCache
 
 from store.database import drivers
-from tests.simulation.virtual import PROCESS, VirtualLoop, current, world_time
+from tests.simulation.virtual import PROCESS, VirtualLoop, current, put, world_time
 
 AGAIN: Final = 0.02
 """Seconds after which a statement that found the file locked is tried again."""
 PATIENCE: Final = 30.0
 """Seconds after which it is no longer."""
-_JULIAN_DAY_OF_1970: Final = 2440587.5
+TAKE_TIME: Final = frozenset({"execute", "executemany", "commit", "connector"})
+"""What takes its time. The rest is done at once."""
 
 
 class Attached(Protocol):
@@ -37,8 +38,8 @@ class Attached(Protocol):
     commits: int
     """The commits that it has made."""
 
-    def before_commit(self) -> None: ...
-    def after_commit(self) -> float:
+    def before_commit(self, touched: Collection[str]) -> None: ...
+    def after_commit(self, touched: Collection[str]) -> float:
         """Return how many seconds more the answer takes."""
 
     def is_without_database(self) -> bool: ...
@@ -53,6 +54,8 @@ class InLine:
     raw: sqlite3.Connection | None = None
     writes: bool = False
     """A writing transaction is open."""
+    touched: set[str] = field(default_factory=set)
+    """The tables that it has written to."""
 
     def __post_init__(self) -> None:
         self.process = cast("Attached | None", PROCESS.get())
@@ -65,40 +68,45 @@ class InLine:
             self._next()
 
     def _next(self) -> None:
-        self.is_busy = bool(self.waiting)
-        if self.waiting:
+        """Do what waits: at once, up to the next that takes its time."""
+        while self.waiting:
             loop = current()
             future, function = self.waiting.popleft()
             name = _name(function)
-            quick = name not in ("execute", "commit")
-            loop.call_later(0 if quick else loop.delay() / 4, self._do, future, function, name, loop.time())
+            if name in TAKE_TIME:
+                self.is_busy = True
+                loop.call_later(loop.delay() / 4, self._do, future, function, name, loop.time())
+                return
+            self._do(future, function, name, loop.time())
+        self.is_busy = False
 
     def _do(self, future: asyncio.Future[Any] | None, function: Callable[[], Any], name: str, since: float) -> None:
-        loop = current()
+        loop, later = current(), 0.0
+        takes_time = name in TAKE_TIME
         if name == "commit" and self.writes and self.process is not None:
-            self.process.before_commit()  # it may be its end
+            self.process.before_commit(self.touched)  # it may be its end
         try:
-            if (
-                self.process is not None
-                and name in ("execute", "commit", "connector")
-                and self.process.is_without_database()
-            ):
-                raise _error("disk I/O error", sqlite3.SQLITE_IOERR)
-            result = _in_memory(function, name)()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY and loop.time() < since + PATIENCE:
+            is_away = takes_time and self.process is not None and self.process.is_without_database()
+            result = (_fail if is_away else _in_memory(function, name))()
+            later = self._note(loop, function, name)
+            if name == "connector":
+                self.raw = result
+                _with_clock(result)
+        except Exception as error:  # noqa: BLE001  who waits for it raises it
+            is_locked = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if is_locked and loop.time() < since + PATIENCE:
+                self.is_busy = True
                 loop.call_later(AGAIN * (1 + loop.random.random()), self._do, future, function, name, since)
                 return
-            self._answer(future, error, 0)
-            return
-        except Exception as error:  # noqa: BLE001  who waits for it raises it
-            self._answer(future, error, 0)
-            return
-        later = self._note(loop, function, name)
-        if name == "connector":
-            self.raw = result
-            _with_clock(result)
-        self._answer(future, result, later)
+            result = error
+        if future is not None:
+            answer = core.set_exception if isinstance(result, Exception) else core.set_result
+            if later:
+                loop.call_later(later, answer, future, result)
+            else:
+                answer(future, result)
+        if takes_time:
+            self._next()
 
     def _note(self, loop: VirtualLoop, function: Callable[[], Any], name: str) -> float:
         """Follow the transaction. Return how many seconds more the answer takes."""
@@ -109,20 +117,16 @@ class InLine:
             loop.note("sql", f"{who} {crc32(text.encode())}")
             if text.startswith("BEGIN"):
                 self.writes = text == "BEGIN IMMEDIATE"
+            elif self.writes and text.startswith(("INSERT INTO ", "UPDATE ", "DELETE FROM ")):
+                self.touched.add(text.replace("INTO ", "").replace("FROM ", "").split(maxsplit=2)[1])
         elif name in ("commit", "rollback") and self.writes:
-            self.writes = False
+            self.writes, touched = False, {*self.touched}
+            self.touched.clear()
             loop.note(name, who)
             if name == "commit" and process is not None:
                 process.commits += 1
-                return process.after_commit()
+                return process.after_commit(touched)
         return 0.0
-
-    def _answer(self, future: asyncio.Future[Any] | None, result: Any, later: float) -> None:
-        if future is not None:
-            loop = current()
-            answer = core.set_exception if isinstance(result, BaseException) else core.set_result
-            loop.call_later(later + (loop.delay() / 4 if later else 0), answer, future, result)
-        self._next()
 
     def cut(self) -> None:
         """End the connection as the end of its process does: what is not committed is undone."""
@@ -159,10 +163,10 @@ def _name(function: Callable[[], Any]) -> str:
     return str(getattr(inner, "__name__", ""))
 
 
-def _error(text: str, code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError(text)
-    error.sqlite_errorcode = code
-    return error
+def _fail() -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    raise error
 
 
 def _with_clock(raw: sqlite3.Connection) -> None:
@@ -184,8 +188,8 @@ def _strftime(format_: str, moment: str, *modifiers: str) -> str:
 
 def install() -> None:
     """Let connections have no thread, wait in virtual time, and no sync: the folder lies in memory."""
-    core.SimpleQueue = InLine  # type: ignore[assignment, misc]
-    core.Thread = _NoThread  # type: ignore[assignment, misc]
+    put(core, SimpleQueue=InLine)
+    put(core, Thread=_NoThread)
     real = sqlite3.connect
 
     def connect(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -193,7 +197,7 @@ def install() -> None:
         options["check_same_thread"] = False
         return real(database, *arguments, **options)
 
-    core.sqlite3.connect = connect  # type: ignore[assignment]
+    put(sqlite3, connect=connect)
     assert aiosqlite.Connection is core.Connection
     _share_statements()
 
@@ -201,12 +205,12 @@ def install() -> None:
 def _share_statements() -> None:
     """Let all engines of this process, and of those forked from it, share their compiled statements."""
     shared: LRUCache[Any, Any] = LRUCache(5_000)
-    SQLiteDialect_aiosqlite.__eq__ = lambda one, other: type(one) is type(other)  # type: ignore[method-assign, assignment]
-    SQLiteDialect_aiosqlite.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
+    put(SQLiteDialect_aiosqlite, __eq__=lambda one, other: type(one) is type(other))
+    put(SQLiteDialect_aiosqlite, __hash__=lambda one: hash(type(one)))
 
     def create(url: Any, **options: Any) -> AsyncEngine:
         engine = create_async_engine(url, **options)
         engine.sync_engine._compiled_cache = shared
         return engine
 
-    drivers.create_async_engine = create
+    put(drivers, create_async_engine=create)

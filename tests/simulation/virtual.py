@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import datetime as datetimes
 import gc
 import os
 import random
@@ -17,14 +16,14 @@ import time
 from asyncio import events
 from collections.abc import Callable, Mapping
 from contextvars import Context, ContextVar
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from random import Random
 from typing import Any, Final, Protocol
 from zlib import crc32
 
 import anyio
-import anyio.lowlevel
 from anyio._backends._asyncio import AsyncIOBackend
+from anyio.lowlevel import checkpoint
 
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 """The time at which every history begins."""
@@ -193,7 +192,7 @@ def install() -> None:
     time.monotonic_ns = time.perf_counter_ns = lambda: round(_monotonic() * 1_000_000_000)
     time.clock_gettime = lambda _clock: _monotonic()
     time.clock_gettime_ns = lambda _clock: round(_monotonic() * 1_000_000_000)
-    os.urandom = random._urandom = lambda size: random.randbytes(size)  # type: ignore[attr-defined]
+    os.urandom = random._urandom = random.randbytes  # type: ignore[attr-defined]
 
     def now(cls: type[datetime], tz: tzinfo | None = None) -> datetime:
         return cls.fromtimestamp(_seconds(), tz)
@@ -201,11 +200,11 @@ def install() -> None:
     def utcnow(cls: type[datetime]) -> datetime:
         return cls.fromtimestamp(_seconds(), UTC).replace(tzinfo=None)
 
-    def today(cls: type[datetimes.date]) -> datetimes.date:
+    def today(cls: type[date]) -> date:
         return cls.fromtimestamp(_seconds())
 
     _replace(datetime, {"now": classmethod(now), "utcnow": classmethod(utcnow), "today": classmethod(today)})
-    _replace(datetimes.date, {"today": classmethod(today)})
+    _replace(date, {"today": classmethod(today)})
     AsyncIOBackend.run_sync_in_worker_thread = classmethod(_in_line)  # type: ignore[method-assign, assignment]
 
 
@@ -219,14 +218,16 @@ async def _in_line(_backend: Any, func: Callable[..., Any], args: tuple[Any, ...
     """Stand for a thread: the call takes its time, and is made at once."""
     await anyio.sleep(current().delay())
     result = func(*args)
-    await anyio.lowlevel.checkpoint()
+    await checkpoint()
     return result
+
+
+def put(place: object, **members: object) -> None:
+    """Put other members in the place of a module's or a class's, for this whole process."""
+    for name, member in members.items():
+        setattr(place, name, member)
 
 
 def reseed(seed: int) -> None:
     """Let everything that draws draw by the seed."""
     random.seed(seed)
-
-
-def seconds(value: timedelta | float) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else value

@@ -57,7 +57,7 @@ def places_faults(asked: AskedFor, event: SeenEvent, jobs: Collection[str]) -> l
         allowed = {"queue", "run"}
         if event.number <= asked.dropped.get(dag_id, 0) or dag_id in asked.removed or asked.is_past_retention:
             allowed.add("dropped")
-        if sum(found.values()) != 1 and not (dag_id in asked.removed and not found):
+        if sum(found.values()) != 1:
             faults.append(f"event {event.number} of {event.asset} is at {dag_id} in {dict(found)}")
         elif not found.keys() <= allowed:
             faults.append(

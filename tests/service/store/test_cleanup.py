@@ -179,10 +179,12 @@ async def a_run(database: Database, run_id: str, *, state: str, days: float, end
     return task.key.task_instance_id
 
 
+JOB: Final = {"dag_id": "load", "task_id": "load", "definition": JobDefinition(), "created_at": NOW, "updated_at": NOW}
+
+
 @pytest.fixture
 async def job(database: Database) -> None:
-    row = {"dag_id": "load", "task_id": "load", "definition": JobDefinition(), "created_at": NOW, "updated_at": NOW}
-    await put_in(database, schema.job, row)
+    await put_in(database, schema.job, JOB)
 
 
 @pytest.mark.feature("catchup")
@@ -227,6 +229,31 @@ async def test_old_runs_are_removed_with_their_tries_and_free_their_events(
     assert await all_of(database, schema.task_try.c.tag) == ["going_on", "not_gone_yet", "young"]
     assert await all_of(database, schema.asset_event.c.id) == [2, 3, 4, 6]
     assert await all_of(database, schema.asset_store_increment.c.task_instance_id) == [young]
+
+
+@pytest.mark.usefixtures("job")
+async def test_that_a_deleted_run_consumed_an_event_is_known_for_as_long_as_another_job_keeps_the_event(
+    database: Database, cleaner: Cleaner
+) -> None:
+    await put_in(database, schema.job, {**JOB, "dag_id": "waiting"})
+    await a_run(database, "gone", state="deleted", days=91)
+    asset_id = await new_asset(database, "landing")
+    for number in (1, 2):
+        await put_in(
+            database, schema.asset_event, {"id": number, "asset_id": asset_id, "timestamp": ago(91), "trace_id": "t"}
+        )
+        await put_in(database, schema.run_asset_event, {"dag_id": "load", "run_id": "gone", "event_id": number})
+    waiting = {"dag_id": "waiting", "event_id": 1, "asset_id": asset_id, "created_at": ago(91)}
+    await put_in(database, schema.queued_event, waiting)
+
+    await cleaner.clean()
+
+    assert await all_of(database, schema.asset_event.c.id) == [1]
+    assert await all_of(database, schema.run_asset_event.c.event_id) == []
+    async with database.reading() as connection:
+        d = schema.dropped_event.c
+        kept = (await connection.execute(select(d.dag_id, d.event_id, d.run_id, d.outcome))).all()
+    assert [tuple(row) for row in kept] == [("load", 1, "gone", "dropped")]
 
 
 async def test_rows_kept_for_an_undo_are_removed_once_there_is_nothing_to_undo(
