@@ -50,6 +50,8 @@ _LIMITS: Final = {
 }
 """What was expected of a value of the right type, by pydantic's error type."""
 
+_IN_BRACKETS: Final = "; put brackets around it: `[…]`"
+
 MISSING: Final = "is missing; add it"
 
 _KINDS: Final = {
@@ -103,7 +105,8 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath
     expected = list(dict.fromkeys(text for detail in details if (text := _expectation(detail))))
     if expected:
         given = instead(details[0]["input"]) if all(_is_of_wrong_type(detail) for detail in details) else ""
-        own.insert(0, f"must be {' or '.join(expected)}{given}")
+        is_unlisted = given and isinstance(details[0]["input"], str) and expected == [_TYPES["list"]]
+        own.insert(0, f"must be {' or '.join(expected)}{given}{_IN_BRACKETS if is_unlisted else ''}")
     return "; or ".join(own)
 
 

@@ -5,6 +5,7 @@ Each may say `again: true`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
@@ -51,9 +52,9 @@ def _parse(value: Any) -> CompleteConfig | None:
         case {"items": items, **rest} if not rest:
             return CompleteConfig(items=_number("items", items, LARGEST_INT))
         case {"marker": str(glob), **rest} if not rest and glob.strip():
-            return CompleteConfig(marker=glob)
+            return CompleteConfig(marker=_below("marker", glob))
         case {"manifest": str(glob), **rest} if not rest and glob.strip():
-            return CompleteConfig(manifest=glob)
+            return CompleteConfig(manifest=_below("manifest", glob))
         case {"items": _} | {"marker": _} | {"manifest": _}:
             raise ValueError(_FORMS)
         case dict():
@@ -62,6 +63,16 @@ def _parse(value: Any) -> CompleteConfig | None:
                 [(part, listed)] = values.items()
                 return _of_values(part, listed, value.get("at_least"))
     raise ValueError(_FORMS)
+
+
+def _below(key: str, glob: str) -> str:
+    """Return a glob of names below the watched place. Raises ValueError for a whole path."""
+    if match := re.match(r"(?:\w+://|~?/|\.{1,2}/)", glob):
+        raise ValueError(
+            f"`{key}` is matched below the watched place, where no name begins with `{match[0]}`; "
+            f"write `**/{glob.rpartition('/')[2]}`"
+        )
+    return glob
 
 
 def _of_values(part: Any, listed: Any, at_least: Any) -> CompleteConfig:

@@ -7,20 +7,56 @@ expect_by: "07:00"
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from config.models.values import PositiveDuration
 from config.names import did_you_mean
 from config.section import Section
 
 _TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_HOURS: Final = 24
+_MINUTES: Final = 60
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-TimeOfDay: TypeAlias = Annotated[str, Field(pattern=f"^{_TIME}$")]
+_SPELLED: Final = re.compile(
+    r"(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d{1,2}))?(?::00)?\s*(?P<half>[ap])?\.?(?:m\.?|h|:|o'clock|uhr|z|utc)?",
+    re.IGNORECASE,
+)
+
+
+def _check_time(written: Any) -> Any:
+    """Return a time of a day as it is. Raises ValueError, with the time that was meant, for another spelling."""
+    if isinstance(written, str) and re.fullmatch(_TIME, written):
+        return written
+    meant = " or ".join(f'"{time}"' for time in dict.fromkeys(_times_meant(written))) or 'a time such as "07:00"'
+    raise ValueError(f"must be a time of the day in quotes, two digits each: write {meant}")
+
+
+def _times_meant(written: Any) -> Iterator[str]:
+    """Yield the times that were probably meant: YAML 1.1 reads `6:00` as 360, and leading zeros of a number are lost."""
+    if isinstance(written, int) and not isinstance(written, bool):
+        for base in (1, 60, 100, 3600):
+            hour, rest = divmod(written, base)
+            minute = rest // 60 if base == 3600 else rest  # noqa: PLR2004  seconds of an hour
+            if 0 <= hour < _HOURS and minute < _MINUTES and (hour or base == 1):
+                yield f"{hour:02}:{minute:02}"
+    elif isinstance(written, float):
+        yield from _times_meant(f"{written:.2f}")
+    elif isinstance(written, str) and (match := _SPELLED.fullmatch(written.strip())):
+        hour, minute = int(match["hour"]), int(match["minute"] or 0)
+        if match["half"] and hour <= _HOURS // 2:
+            hour = hour % (_HOURS // 2) + (_HOURS // 2 if match["half"] in "pP" else 0)
+        if hour <= _HOURS and minute < _MINUTES:
+            yield f"{hour % _HOURS:02}:{minute:02}"
+
+
+TimeOfDay: TypeAlias = Annotated[str, Field(pattern=f"^{_TIME}$"), BeforeValidator(_check_time)]
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -98,12 +134,21 @@ def cron_of(by: str, on: Days) -> str:
     return f"{int(minute)} {int(hour)} * * {days}"
 
 
+def _check_no_time(written: Any) -> Any:
+    """Return a duration as it was written. Raises ValueError for a time of a day."""
+    if isinstance(written, str) and ":" in written and (time := next(_times_meant(written), None)):
+        raise ValueError(f'must be a duration such as `2h`; a time of the day is written `{{by: "{time}"}}`')
+    return written
+
+
 def _kind(given: object) -> str:
     return "clock" if isinstance(given, dict | Section) else "short"
 
 
 Deadline: TypeAlias = Annotated[
-    Annotated[PositiveDuration, Tag("short")] | Annotated[DeadlineConfig, Tag("clock")], Discriminator(_kind)
+    Annotated[PositiveDuration, BeforeValidator(_check_no_time), Tag("short")]
+    | Annotated[DeadlineConfig, Tag("clock")],
+    Discriminator(_kind),
 ]
 ExpectBy: TypeAlias = Annotated[
     Annotated[TimeOfDay, Tag("short")] | Annotated[ExpectByConfig, Tag("clock")], Discriminator(_kind)

@@ -14,6 +14,20 @@ from config.errors import KeyPath
 
 MOST_IN_A_SCHEDULE: Final = 100
 """The most references with `where` in one schedule."""
+_OPERATOR: Final = re.compile(
+    r"\s*(?P<sign>[<>=!]=+|<>|[=!]~|[<≤≥>]|=|!|~(?!/))\s*[^\s<>=!~]"
+    r"|\s*(?P<word>(?:not +)?in(?=\s*[(\[])|(?:not +)?between(?=\s.+\sand\s)|(?:not +)?i?like(?=\s+['\"%]))",
+    re.IGNORECASE,
+)
+"""A text that begins as a comparison. A placeholder such as `<none>` is none."""
+_PLACEHOLDER: Final = re.compile(r"<[^<>]*>")
+_SIGNS: Final = "< > <= >= = == != <> =~ !~"
+_WORDS: Final = (
+    "gt gte ge lt lte le eq ne neq greaterthan lessthan in nin notin not between like ilike regex matches contains exists "
+    "startswith endswith"
+)
+_OPERATORS: Final = frozenset(f"{_SIGNS} {_WORDS}".split())
+"""The keys that other tools give a mapping that compares, as `_bare` has them."""
 _PATH: Final = re.compile(r"extra(\.([^\\.]|\\[\\.])+)+")
 
 
@@ -42,7 +56,26 @@ def _fault_of_value(name: str, value: Any) -> str | None:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         return "is compared as JSON, which has no such value: put a date in quotes, leave .nan and .inf out"
+    if operator := _operator_in(value):
+        return (
+            f"is compared for equality, and `{operator}` is no comparison here: write the value, or a list of the values "
+            "that fit, or let the job decide (an event that says exactly this is matched by a list with this one value)"
+        )
     one_of = value if isinstance(value, list) else [value]
     if name == "partition_key" and not all(each is None or isinstance(each, str) for each in one_of):
         return "is compared with partition keys, which are texts: put it in quotes"
     return None
+
+
+def _operator_in(value: Any) -> str | None:
+    """The comparison that a value was meant to be, as it was written; None: it is a value."""
+    if isinstance(value, str) and not _PLACEHOLDER.fullmatch(value) and (match := _OPERATOR.match(value)):
+        return match["sign"] or match["word"]
+    if isinstance(value, Mapping) and value and all(_bare(key) in _OPERATORS for key in value):
+        return str(next(iter(value)))
+    return None
+
+
+def _bare(key: Any) -> str:
+    """A key without what tools put before and between an operator's words: `$gt`, `_gte`, `not_in`, `startsWith`."""
+    return re.sub("[ $_-]", "", str(key)).casefold()

@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-from config.models.ddl import column_names
+from config.models.ddl import column_names, type_faults
 from config.models.values import ConnectionName, Place, located
 from config.names import did_you_mean
 from config.section import Section
@@ -115,6 +115,13 @@ class IngestConfig(Section, title="IngestOptions"):
     @classmethod
     def _locate(cls, target: str | None, info: ValidationInfo) -> str | None:
         return target if target is None or info.data.get("format") == "iceberg" else located(target, info)
+
+    @field_validator("schema_")
+    @classmethod
+    def _check_types(cls, schema: str | None) -> str | None:
+        if schema is not None and (faults := [*type_faults(schema)]):
+            raise ValueError("; ".join(faults))
+        return schema
 
     @field_validator("partition_by", "dedupe_key")
     @classmethod

@@ -10,6 +10,7 @@ In the YAML a bare name is an asset and a bare list means all:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +22,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from config.errors import KeyPath
 from config.models.event_filters import MOST_IN_A_SCHEDULE, faults_of_where
-from config.names import Scope, did_you_mean
+from config.names import NAME_PATTERN, Scope, did_you_mean
 from config.sentences import misplaced
 
 JsonCondition: TypeAlias = "str | dict[str, Any]"
@@ -29,6 +30,14 @@ JsonCondition: TypeAlias = "str | dict[str, Any]"
 _WORDS: Final = frozenset({"all", "any", "asset", "alias", "where", "cron", "or_cron", "timezone"})
 _KINDS: Final = ({"asset"}, {"alias"})
 _CRON_FIELDS: Final = 5
+_MEANT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("and", "&", "&&", "both", "each", "every", "allof"), "all"),
+    **dict.fromkeys(("or", "|", "||", "either", "oneof", "anyof"), "any"),
+    **dict.fromkeys(("filter", "if", "when"), "where"),
+}
+"""Words of other tools by what they are called here. Suggestions by their letters would call `and` an `any`."""
+_NEGATIONS: Final = frozenset({"not", "!", "none", "noneof", "except", "unless"})
+_CONNECTIVE: Final = re.compile(r"\s*(?:[,;]\s*and\b|[,;]\s*or\b|[,;&|+]+)\s*|\s+(?:and|or)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,7 @@ class _Parser:
                 return self._with_where(value, path)
             case dict() if unknown := value.keys() - _WORDS:
                 for word in unknown:
-                    self._fault((*path, word), f"is not a key here; {did_you_mean(word, _WORDS)}")
+                    self._fault((*path, word), f"is not a key here; {_remedy_for_word(word)}")
             case _:
                 self._fault(
                     path, "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"
@@ -193,7 +202,8 @@ class _Parser:
 
     def _parts(self, kind: type[All | Any_], value: Any, path: KeyPath) -> Condition | None:
         if not isinstance(value, list):
-            self._fault(path, "must be a list of conditions")
+            hint = f": write `{_listed(value)}`" if isinstance(value, str) else ""
+            self._fault(path, f"must be a list of conditions{hint}")
             return None
         if not value:
             self._fault(path, "is an empty condition, which would never be met; name at least one asset")
@@ -215,8 +225,7 @@ class _Parser:
 
     def _asset(self, name: str, path: KeyPath) -> AssetCondition:
         if self._scope and (fault := self._scope.check_asset(name)):
-            hint = f'; a time is written `{{cron: "{name}"}}`' if croniter.is_valid(name) else ""
-            self._fault(path, fault + hint)
+            self._fault(path, self._several_names(name) or fault + _hint_of_time(name))
         return AssetCondition(name)
 
     def _alias(self, name: Any, path: KeyPath) -> AliasCondition | None:
@@ -240,8 +249,38 @@ class _Parser:
             self._fault((key,), 'is not a cron expression that ever fires: write five fields such as "0 * * * *"')
         return CronConfig(expression=str(value[key]), timezone=str(zone))
 
+    def _several_names(self, text: str) -> str | None:
+        """What to write for several names in one text; None: it is one name."""
+        names = _CONNECTIVE.split(text)
+        if len(names) == 1 and self._scope and all(name in self._scope.assets for name in text.split()):
+            names = text.split()
+        if len(names) == 1 or not all(re.fullmatch(NAME_PATTERN, name) for name in names):
+            return None
+        listed = f"[{', '.join(names)}]"
+        if any(re.search(r"\||\bor\b", each[0], re.IGNORECASE) for each in _CONNECTIVE.finditer(text)):
+            return f"is one text and must be one name: write `{{any: {listed}}}`, or `{listed}` if all are needed"
+        return f"is one text and must be one name: write the list `{listed}`"
+
     def _fault(self, path: KeyPath, sentence: str) -> None:
         self.faults.append((path, sentence))
+
+
+def _remedy_for_word(word: str) -> str:
+    """What to write in place of a word that is no key of a condition."""
+    bare = re.sub("[ _-]", "", word).casefold()
+    if bare in _NEGATIONS:
+        return "a condition waits for events, and an event cannot not come: name only what the job needs"
+    meant = _MEANT.get(bare, bare)
+    return f"did you mean `{meant}`?" if meant in _WORDS else did_you_mean(word, _WORDS)
+
+
+def _hint_of_time(name: str) -> str:
+    return f'; a time is written `{{cron: "{name}"}}`' if croniter.is_valid(name) else ""
+
+
+def _listed(text: str) -> str:
+    """`text`, one name or several, as a list of the YAML."""
+    return f"[{', '.join(filter(None, _CONNECTIVE.split(text.strip())))}]"
 
 
 def _is_cron(expression: Any) -> bool:
@@ -270,7 +309,8 @@ def _parse_schedule(value: Any, info: ValidationInfo) -> Schedule | None:
 
 def _parse_references(value: Any, info: ValidationInfo) -> tuple[Reference, ...]:
     if not isinstance(value, list | tuple):
-        raise ValueError("must be a list of asset names and `{alias: name}`")  # noqa: TRY004 - pydantic's protocol
+        hint = f": write `{_listed(value)}`" if isinstance(value, str) else ""
+        raise ValueError(f"must be a list of asset names and `{{alias: name}}`{hint}")  # noqa: TRY004 - pydantic's protocol
     parser = _Parser(info.context)
     parsed = [parser.reference(item, (index,)) for index, item in enumerate(value)]
     if parser.faults:

@@ -37,9 +37,15 @@ def _check_database(url: SecretStr) -> SecretStr:
         raise ValueError(
             f"has no port from 1 to {_HIGHEST_PORT} after its host; write `@` in a user or password as `%40`, `:` as `%3A`"
         )
-    if urlsplit(url.get_secret_value()).netloc.count("@") > 1:
+    if urlsplit(url.get_secret_value()).netloc.count("@") > 1 or _is_cut(url.get_secret_value()):
         raise ValueError("has an `@` in its user or password; write it as `%40`, and `%` as `%25`")
     return url
+
+
+def _is_cut(url: str) -> bool:
+    """Whether a password has an `@`, and behind it a `/` that ends the address, so that what follows counts as the database."""
+    behind = url.partition("@")[2].partition("?")[0].partition("/")[2]
+    return url.startswith("postgresql") and "/" in behind.partition("@")[2]
 
 
 SslMode: TypeAlias = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]

@@ -51,13 +51,34 @@ Text: TypeAlias = Annotated[str, BeforeValidator(_text), _SCALAR]
 SecretText: TypeAlias = Annotated[SecretStr, BeforeValidator(_text), _SCALAR]
 
 
-def _check_memory(memory: str) -> str:
-    if not re.fullmatch("[1-9][0-9]*[kmgt]", memory, re.IGNORECASE):
-        raise ValueError("must be an amount of memory such as `512m` or `2g`")
-    return memory
+_LARGEST_GIGABYTES: Final = 64
+"""The largest number without a unit that is taken for gigabytes in a suggestion."""
 
 
-Memory: TypeAlias = Annotated[str, AfterValidator(_check_memory)]
+def _check_memory(memory: Any) -> Any:
+    if isinstance(memory, str) and re.fullmatch("[1-9][0-9]*[kmgt]", memory, re.IGNORECASE):
+        return memory
+    meant = _memory_meant(str(memory))
+    remedy = f": write `{meant}`" if meant else ""
+    raise ValueError(f"must be an amount of memory such as `512m` or `2g`, a whole number and its unit{remedy}")
+
+
+def _memory_meant(written: str) -> str | None:
+    """The amount that is meant by `2`, `2GB`, `1.5g` or `2 Gi`; None if that cannot be told."""
+    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([kmgt]?)i?b?\s*", written, re.IGNORECASE)
+    if match is None or not float(match[1]):
+        return None
+    number, unit = float(match[1]), match[2].lower()
+    if not unit:
+        unit = "g" if number <= _LARGEST_GIGABYTES else "m" if number < 1024**2 else "k" if number < 1024**3 else ""
+        if not unit:
+            return None
+    if number.is_integer():
+        return f"{int(number)}{unit}"
+    return None if unit == "k" else f"{round(number * 1024)}{'kmg'['mgt'.index(unit)]}"
+
+
+Memory: TypeAlias = Annotated[str, BeforeValidator(_check_memory)]
 
 
 def _check_argument(argument: str) -> str:

@@ -245,7 +245,15 @@ class _EntryReader:
             self._report.add(path, f"the trigger's `defaults` raised {type(error).__name__}; correct the class")
             return None
         given = {**implied, **options}
-        return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)
+        written = as_mapping(as_mapping(self._report.document.data.get("assets")).get(str(path[1]))).get("uri")
+        return self._report.validate_any(
+            kind.options,
+            given,
+            path,
+            self._scope,
+            complete=uri is not None,
+            missing=lambda key: _missing_place(kind, key, written) if isinstance(written, str) else None,
+        )
 
     def _facts(self, kind: TriggerKind, options: BaseModel, path: KeyPath) -> WatcherFacts | None:
         try:
@@ -257,6 +265,28 @@ class _EntryReader:
             self._report.add(path, f"the options' `facts` returned {type(facts).__name__}; correct the class")
             return None
         return facts
+
+
+def _missing_place(kind: TriggerKind, key: str, written: str) -> str | None:
+    """What to write for a missing key that the asset's `uri` would imply if it had a scheme; None if it would not."""
+    if ":" in written or not written.strip("/"):
+        return None
+    below = written.removeprefix("./").strip("/")
+    names = below.replace(".", "/").split("/")[-3:]
+    table = "/".join([*("database", "schema")[: 3 - len(names)], *names])
+    forms = {
+        f"file:///{'' if written.startswith('/') else '…/'}{below}": written,
+        f"s3://{below}/": below.partition("/")[0] if key == "bucket" else below.partition("/")[2],
+        f"postgres://host/{table}": below,
+    }
+    for uri, value in forms.items():
+        try:
+            is_implied = key in kind.defaults(uri)
+        except Exception:  # noqa: BLE001  a plug-in's own code may raise anything
+            return None
+        if is_implied:
+            return f"is missing: write `{key}: {value}` here, or give the asset a uri with its place, `uri: {uri}`"
+    return None
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

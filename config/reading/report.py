@@ -130,15 +130,34 @@ class Report:
         return self._add_all(checked(model, data, path, scope), path, complete=complete)
 
     def validate_any(
-        self, model: type[BaseModel] | ForeignModel, data: Any, path: KeyPath, scope: Scope, *, complete: bool = True
+        self,
+        model: type[BaseModel] | ForeignModel,
+        data: Any,
+        path: KeyPath,
+        scope: Scope,
+        *,
+        complete: bool = True,
+        missing: Callable[[str], str | None] = lambda _key: None,
     ) -> BaseModel | None:
-        """Validate like `validate`, but the model may be one of a plug-in that this process does not import."""
-        if isinstance(model, type):
-            return self.validate(model, data, path, scope, complete=complete)
-        return self._add_all(model.check(data, path, scope.folder), path, complete=complete)
+        """Validate like `validate`, but the model may be one of a plug-in that this process does not import.
 
-    def _add_all(self, outcome: Checked[ModelT], path: KeyPath, *, complete: bool) -> ModelT | None:
+        `missing` may have a better sentence for a missing key.
+        """
+        if isinstance(model, type):
+            return self._add_all(checked(model, data, path, scope), path, complete=complete, missing=missing)
+        return self._add_all(model.check(data, path, scope.folder), path, complete=complete, missing=missing)
+
+    def _add_all(
+        self,
+        outcome: Checked[ModelT],
+        path: KeyPath,
+        *,
+        complete: bool,
+        missing: Callable[[str], str | None] = lambda _key: None,
+    ) -> ModelT | None:
         for place, sentence in outcome.faults:
-            if complete or sentence != MISSING:
+            if sentence != MISSING:
                 self.add((*path, *place), sentence)
+            elif complete:
+                self.add((*path, *place), missing(str(place[-1])) or sentence)
         return outcome.value

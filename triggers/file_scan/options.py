@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -19,7 +19,7 @@ from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlg
 from triggers.file_scan.state.scan_state import Start
 from triggers.file_scan.versions import length_of, moment_of
 from triggers.options import BaseOptions, BatchOptions, Duration, Facts, parse_time
-from triggers.shared.globs import exclude_each_other, glob_expression
+from triggers.shared.globs import WILDCARDS, exclude_each_other, glob_expression
 
 
 def _parse_start(value: Any) -> Any:
@@ -39,10 +39,31 @@ def _check_glob(value: str) -> str:
     return value
 
 
+def pattern_fault(glob: str, place: str, watched: str = "") -> str | None:
+    """Why a glob matches nothing, as far as its beginning tells: it is a whole path; None if it may match.
+
+    Patterns see what lies below the watched place, which is a `place` ("folder", "prefix") with the address `watched`.
+    """
+    bare = _ANCHOR.sub("", glob)
+    if bare == glob:
+        return None
+    inner = watched.strip("/")
+    for start in filter(None, (inner, inner.rpartition("/")[2])):
+        if bare.startswith(f"{start}/"):
+            bare = bare.removeprefix(f"{start}/")
+            break
+    else:
+        fixed = WILDCARDS.split(bare, maxsplit=1)[0].rpartition("/")[0] if glob[:2] not in ("./", ".\\") else ""
+        bare = bare.removeprefix(f"{fixed}/") if fixed else bare
+    return f"a pattern is matched below the watched {place}, where nothing begins like this: write `{bare or '**'}`"
+
+
 def _none_if_empty(assets: dict[str, str] | None) -> dict[str, str] | None:
     return assets or None
 
 
+_ANCHOR: Final = re.compile(r"\A(?:(?:file|s3[an]?)://|~?/|(?:\.{1,2}/)+)+")
+"""What a pattern cannot begin with: a scheme, a root, or a step that names of files do not have."""
 _glob = lru_cache(maxsize=1000)(glob_expression)
 Glob: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_check_glob)]
 
@@ -112,6 +133,22 @@ class FileOptions(BaseOptions):
                 "min_age must be below lateness, else files are forgotten before they are old enough; change one"
             )
         return self
+
+    @model_validator(mode="after")
+    def _patterns_are_below(self) -> Self:
+        """Refuse patterns that can match nothing because they begin with the watched place, or with a root."""
+        kind, watched = self.watched
+        globs = [("match", self.match or ""), *(("last", glob) for glob in self.last or ())]
+        globs += [(f"assets.{name}", glob) for name, glob in (self.assets or {}).items()]
+        for key, glob in globs:
+            if fault := pattern_fault(glob, kind, watched):
+                raise ValueError(f"`{key}: {glob}`: {fault}")
+        return self
+
+    @property
+    def watched(self) -> tuple[str, str]:
+        """What the watched place is ("folder", "prefix"), and its address."""
+        return "place", ""
 
     def name_below(self, key: str) -> str:
         """Return what the patterns see of a file, by its key or its name in events: its key below the watched place."""

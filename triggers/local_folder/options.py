@@ -67,6 +67,19 @@ class FileNewFilesOptions(FileOptions):
             return False
         return contains_one_the_other(os.path.realpath(other.path), os.path.realpath(target))
 
+    @field_validator("regex")
+    @classmethod
+    def _begins_below(cls, value: str | None) -> str | None:
+        if value is not None and value.startswith(("^/", "\\A/")):
+            raise ValueError(
+                "is matched below the watched folder, where no name begins with `/`; remove the folder and its `/`"
+            )
+        return value
+
+    @property
+    def watched(self) -> tuple[str, str]:
+        return "folder", self.path
+
     def name_below(self, key: str) -> str:
         return key.removeprefix(f"{self.path.rstrip('/')}/")
 

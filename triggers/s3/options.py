@@ -74,6 +74,10 @@ class S3NewFilesOptions(FileOptions):
             return False
         return target.bucket == other.bucket and overlap(target.prefix, other.prefix)
 
+    @property
+    def watched(self) -> tuple[str, str]:
+        return "prefix", f"{self.bucket}/{self.prefix}"
+
     def name_below(self, key: str) -> str:
         return key.removeprefix(self.prefix)
 

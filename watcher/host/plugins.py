@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ class WatermarkDescription:
     gauges: Mapping[str, float] = field(default_factory=dict)
     fault: str | None = None
     """Why the class could not describe the watermark, and the remedy. None when it could."""
+
+
+_MISSPELT: Final = {True: 0.93, False: 0.75}
+"""How like a registered name a dotted path must be to be that name, misspelt, by whether it could be that of a class."""
 
 
 class NotRevealed(Exception):
@@ -55,9 +60,23 @@ def plugin_class(name: str, base: type, registered: Sequence[str] = ()) -> Any:
 
 
 def not_imported(name: str, reason: str, registered: Sequence[str] = ()) -> UnknownClass:
+    """Return why a class is not there: it is probably one of `registered`, misspelt, or it cannot be imported for this reason."""
+    module, _, word = name.rpartition(".")
+    is_module_missing = f"No module named '{module}'" in reason
+    if is_module_missing and (module in _families(registered) or _is_misspelt(name, word, registered)):
+        return UnknownClass(f"there is no `{name}`", registered)
     return UnknownClass(
         f"`{name}` cannot be imported ({reason}); fix it, or put it on `settings.plugins_dir`", registered
     )
+
+
+def _families(registered: Sequence[str]) -> frozenset[str]:
+    """The first words of registered names: `file` of `file.new_files`."""
+    return frozenset(name.partition(".")[0] for name in registered if "." in name)
+
+
+def _is_misspelt(name: str, word: str, registered: Sequence[str]) -> bool:
+    return bool(get_close_matches(name.casefold(), registered, n=1, cutoff=_MISSPELT[word != word.lower()]))
 
 
 def check_options(name: str, plugin: type) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from config.errors import KeyPath
 from config.features.kubernetes.pod_template import template_fault
@@ -32,6 +32,8 @@ _OVERHEAD_FACTOR: Final = 0.4
 """Spark's `spark.driver.memoryOverheadFactor` for Python on Kubernetes; executors have the same."""
 _LEAST_OVERHEAD: Final = 384
 _LEAST_HEAP: Final = 512
+_LARGEST_GIBIBYTES: Final = 64
+"""The largest number without a unit that is taken for GiB in a suggestion."""
 LEAST_MEMORY: Final = _LEAST_HEAP + _LEAST_OVERHEAD
 """MiB below which Spark would not start: it refuses a heap of less than 450 MiB."""
 
@@ -40,8 +42,17 @@ def mebibytes(quantity: str) -> int:
     """The whole MiB in a quantity of Kubernetes, such as `2Gi`."""
     match = re.fullmatch("([0-9]+)([A-Za-z]*)", quantity)
     if match is None or match[2] not in _UNITS:
-        raise ValueError("must be an amount of memory such as `1500Mi` or `2Gi`")
+        raise ValueError(f"must be an amount of memory such as `1500Mi` or `2Gi`{_remedy(quantity)}")
     return int(match[1]) * _UNITS[match[2]] // _MIB
+
+
+def _remedy(written: str) -> str:
+    """What to write for another spelling, such as `2g`, `2GB` or `512m`, which are `2Gi` and `512Mi`."""
+    match = re.fullmatch(r"\s*([1-9][0-9]*)\s*([kmgt]?)(?:i?b)?\s*", written, re.IGNORECASE)
+    if match is None:
+        return ""
+    unit = match[2].upper() or ("G" if int(match[1]) <= _LARGEST_GIBIBYTES else "M")
+    return f": write `{match[1]}{unit}i`"
 
 
 def heap_mb(memory_mb: int) -> int:
@@ -49,7 +60,11 @@ def heap_mb(memory_mb: int) -> int:
     return min(memory_mb - _LEAST_OVERHEAD, int(memory_mb / (1 + _OVERHEAD_FACTOR)))
 
 
-def _check_memory(quantity: str) -> str:
+def _check_memory(quantity: Any) -> Any:
+    if not isinstance(quantity, str) or (quantity.isdigit() and int(quantity) < _MIB):
+        raise ValueError(
+            f"must be an amount of memory with its unit, such as `1500Mi` or `2Gi`{_remedy(str(quantity))}"
+        )
     if mebibytes(quantity) < LEAST_MEMORY:
         raise ValueError(
             f"must be at least `{LEAST_MEMORY}Mi`: Spark needs a heap of {_LEAST_HEAP} MiB, and {_LEAST_OVERHEAD} MiB beside it"
@@ -69,7 +84,7 @@ def _check_template(template: dict[str, Any]) -> dict[str, Any]:
     return template
 
 
-ContainerMemory: TypeAlias = Annotated[str, AfterValidator(_check_memory)]
+ContainerMemory: TypeAlias = Annotated[str, BeforeValidator(_check_memory)]
 Cpu: TypeAlias = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(_check_cpu)]
 
 

@@ -137,6 +137,10 @@ CASES = {
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter22@h/d'}}",
         "2: settings.database.url: has an `@` in its user or password; write it as `%40`, and `%` as `%25`",
     ),
+    "password of a database with an @ and a slash": (
+        "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter/2#2@h/d'}}",
+        "2: settings.database.url: has an `@` in its user or password; write it as `%40`, and `%` as `%25`",
+    ),
     "password of a database that is cut": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter:22@h/d'}}",
         (
@@ -282,7 +286,7 @@ CASES = {
     ),
     "memory": (
         "jobs: {j: {spark: {application: a.py, driver_memory: plenty}}}",
-        "2: jobs.j.spark.driver_memory: must be an amount of memory such as `512m` or `2g`",
+        "2: jobs.j.spark.driver_memory: must be an amount of memory such as `512m` or `2g`, a whole number and its unit",
     ),
     "unknown connection of a job": (
         "connections: {lake: {type: lake}}\njobs: {j: {spark: {application: a.py, connections: [lake, lke]}}}",
@@ -298,7 +302,7 @@ CASES = {
     ),
     "outlets that are no list": (
         "assets: {orders: }\njobs: {j: {spark: {application: a.py}, outlets: orders}}",
-        "3: jobs.j.outlets: must be a list of asset names and `{alias: name}`",
+        "3: jobs.j.outlets: must be a list of asset names and `{alias: name}`: write `[orders]`",
     ),
     "key given twice": (
         "assets:\n  a: {}\n  a: {group: x}",

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from config.errors import KeyPath
 from config.models import Configuration
+from config.models.event_filters import faults_of_where
 from config.models.schedules import (
     AliasCondition,
     All,
@@ -87,7 +88,7 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
             {"any": ["a", {"cron": "@daily"}]},
             {("any", 1): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"},
         ),
-        ({"any": "a"}, {("any",): "must be a list of conditions"}),
+        ({"any": "a"}, {("any",): "must be a list of conditions: write `[a]`"}),
         ({"asset": "x", "where": {"extra.a": 1}}, {("asset",): "unknown asset `x`; known: `a`, `b`"}),
         ({"asset": ["a"]}, {("asset",): "must be an asset's name"}),
         (
@@ -115,6 +116,14 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
             {(): "has more than 100 references with `where`; divide the job"},
         ),
         ({"al": ["a"]}, {("al",): "is not a key here; did you mean `all`?"}),
+        ({"and": ["a", "b"]}, {("and",): "is not a key here; did you mean `all`?"}),
+        ({"All-Of": ["a", "b"]}, {("All-Of",): "is not a key here; did you mean `all`?"}),
+        ({"Either": ["a", "b"]}, {("Either",): "is not a key here; did you mean `any`?"}),
+        ({"any": ["a", {"&&": ["a", "b"]}]}, {("any", 1, "&&"): "is not a key here; did you mean `all`?"}),
+        ("a & b", {(): "is one text and must be one name: write the list `[a, b]`"}),
+        ("a, b and a", {(): "is one text and must be one name: write the list `[a, b, a]`"}),
+        ("a OR b", {(): "is one text and must be one name: write `{any: [a, b]}`, or `[a, b]` if all are needed"}),
+        (["a", "a b"], {(1,): "is one text and must be one name: write the list `[a, b]`"}),
         ({"alias": ["c"]}, {("alias",): "must be an alias's name"}),
         (
             ["a", "x", {"any": ["y"]}],
@@ -225,3 +234,42 @@ def test_one_run_for_each_event_does_not_go_with_all(problems: Callable[..., lis
     assert problems(JOB.format(schedule=schedule)) == [
         "watchers.yaml:7: jobs.j.batch.mode: `each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "operator"),
+    [
+        ("> 5", ">"),
+        (">=5", ">="),
+        ("!= eu", "!="),
+        ("<> eu", "<>"),
+        ("== 5", "=="),
+        ("=~ ^eu", "=~"),
+        ("!eu", "!"),
+        ("≥ 5", "≥"),
+        ("in (eu, us)", "in"),
+        ("NOT IN [eu]", "NOT IN"),
+        ("between 1 and 5", "between"),
+        ("like 'eu%'", "like"),
+        ({"gt": 5}, "gt"),
+        ({"$gte": 5, "$lt": 9}, "$gte"),
+        ({"not_in": ["eu"]}, "not_in"),
+        ({"startsWith": "eu"}, "startsWith"),
+        ({">": 5}, ">"),
+    ],
+)
+def test_a_comparison_in_a_where_is_refused(value: Any, operator: str) -> None:
+    [(path, sentence)] = faults_of_where({"extra.count": value}, ("where",))
+    assert path == ("where", "extra.count")
+    assert sentence.startswith(f"is compared for equality, and `{operator}` is no comparison here")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("<none>", "-> b", "in transit", "~/data", "like new", "not paid", "in", "=", "between", ["> 5"], [{"gt": 5}]),
+        *({"before": 1, "after": 2}, {"gt": 5, "unit": "kg"}, {}),
+    ],
+)
+def test_a_value_that_only_looks_like_a_comparison_is_compared(value: Any) -> None:
+    assert [*faults_of_where({"extra.state": value}, ("where",))] == []

@@ -48,8 +48,14 @@ def test_what_arrives_as_it_is_passes(load_text: Load) -> None:
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ("executor_memory: 2", "spark.executor_memory: must be text (put it in quotes), not a number"),
-        ("executor_memory: 2gb", "spark.executor_memory: must be an amount of memory such as `512m` or `2g`"),
+        (
+            "executor_memory: 2",
+            "spark.executor_memory: must be an amount of memory such as `512m` or `2g`, a whole number and",
+        ),
+        (
+            "executor_memory: 2gb",
+            "spark.executor_memory: must be an amount of memory such as `512m` or `2g`, a whole number and",
+        ),
         ("executor_cores: 0", "spark.executor_cores: must be at least 1"),
         ("num_executors: many", "spark.num_executors: must be a whole number, not text"),
         ("dynamic_allocation: {min: 3, max: 2}", "spark.dynamic_allocation: `max` must be at least `min`"),
@@ -136,3 +142,25 @@ def test_a_mistake_in_a_template_is_reported_before_anything_runs(
     escaped = argument.replace("'", "''")
     [problem] = problems(f"jobs: {{j: {{spark: {{application: /a.py, args: [x, '{escaped}']}}}}}}")
     assert f"jobs.j.spark.args[1]: {sentence}" in problem
+
+
+@pytest.mark.parametrize("key", ["driver_memory", "executor_memory"])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *(("2", "2g"), ("'2'", "2g"), ("2gb", "2g"), ("2 GiB", "2g"), ("2Gi", "2g"), ("2.0", "2g")),
+        *(
+            ("512", "512m"),
+            ("2048", "2048m"),
+            ("1.5g", "1536m"),
+            ("0.5g", "512m"),
+            ("512MB", "512m"),
+            ("2097152", "2097152k"),
+        ),
+    ],
+)
+def test_an_amount_of_memory_in_another_spelling_is_named_with_its_unit(
+    problems: Problems, key: str, written: str, meant: str
+) -> None:
+    [problem] = problems(f"jobs: {{j: {{spark: {{application: /a.py, {key}: {written}}}}}}}")
+    assert problem.endswith(f"a whole number and its unit: write `{meant}`")

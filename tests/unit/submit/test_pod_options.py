@@ -92,3 +92,12 @@ WITH_EXECUTORS = DriverPod.model_validate({"image": "x", "executor": {}})
 def test_what_a_pod_could_not_honour_is_refused(keys: dict[str, Any], pod: DriverPod, refused: list[str]) -> None:
     application = SparkApplication.model_validate({"application": "/a.py", "env": {}, **keys})
     assert [name for name, _ in refusals(application, pod)] == refused
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [(2, "2Gi"), ("2", "2Gi"), ("2g", "2Gi"), ("2GB", "2Gi"), (2048, "2048Mi"), ("1500 MiB", "1500Mi")],
+)
+def test_memory_in_another_spelling_is_named_with_its_unit(written: object, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"such as `1500Mi` or `2Gi`: write `{meant}`"):
+        PodSize.model_validate({"memory": written})

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from triggers.file_scan.rules.modes import StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.versions import format_moment, length_of, moment_of, parse_moment
+from triggers.local_folder.options import FileNewFilesOptions
 from triggers.options import Duration, format_duration, parse_duration
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
@@ -112,3 +113,47 @@ def test_bucket_and_prefix_default_from_the_uri() -> None:
     assert S3NewFiles.defaults("s3://landing") == {"bucket": "landing", "prefix": ""}
     assert S3NewFiles.defaults("s3://landing/with%20space/") == {"bucket": "landing", "prefix": "with space/"}
     assert S3NewFiles.defaults("postgres://h/d/s/t") == {}
+
+
+@pytest.mark.parametrize(
+    ("glob", "right"),
+    [
+        ("/data/in/*.csv", "*.csv"),
+        ("/data/in/2026/**/*.csv", "2026/**/*.csv"),
+        ("/elsewhere/orders/*.csv", "*.csv"),
+        ("/**/*.csv", "**/*.csv"),
+        ("/*.csv", "*.csv"),
+        ("./*.csv", "*.csv"),
+        ("././a/*.csv", "a/*.csv"),
+        ("../in/*.csv", "*.csv"),
+        ("~/in/*.csv", "*.csv"),
+        ("file:///data/in/*.csv", "*.csv"),
+        ("/data/in/orders.csv", "orders.csv"),
+    ],
+)
+def test_a_pattern_that_begins_above_the_watched_folder_is_refused(glob: str, right: str) -> None:
+    for patterns in ({"match": glob}, {"last": [glob]}, {"assets": {"orders": glob}}):
+        with pytest.raises(ValidationError, match="below the watched folder") as refused:
+            FileNewFilesOptions.model_validate({"path": "/data/in", **patterns})
+        assert f"write `{right}`" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "glob", ["s3://landing/orders/*.csv", "s3a://landing/orders/*.csv", "/orders/*.csv", "./*.csv"]
+)
+def test_a_pattern_that_begins_above_the_watched_prefix_is_refused(glob: str) -> None:
+    with pytest.raises(ValidationError, match="below the watched prefix") as refused:
+        options(prefix="orders/", match=glob)
+    assert "write `*.csv`" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "glob", ["*.csv", "**/*.csv", ".hidden/*.csv", "a/./b", "..data/*", "~backup/*", "a:/b", "data/in/*.csv"]
+)
+def test_a_pattern_below_the_watched_folder_is_accepted(glob: str) -> None:
+    assert FileNewFilesOptions.model_validate({"path": "/data/in", "match": glob}).match == glob
+
+
+def test_an_expression_that_begins_at_the_root_is_refused() -> None:
+    with pytest.raises(ValidationError, match="where no name begins with `/`"):
+        FileNewFilesOptions.model_validate({"path": "/data/in", "regex": "^/data/in/.*csv$"})

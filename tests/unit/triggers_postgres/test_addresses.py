@@ -43,7 +43,7 @@ def test_what_contradicts_itself_is_refused(given: dict[str, Any], sentence: str
         connection(**given)
 
 
-@pytest.mark.parametrize("password", ["p/ss", "12#4", "12?4", "7/@x"])
+@pytest.mark.parametrize("password", ["p/ss", "12#4", "12?4", "7/@x", "p@ss", "p@ss/w#rd", "p?a=b", "@/"])
 def test_a_password_that_ends_the_address_is_to_be_percent_encoded(password: str) -> None:
     with pytest.raises(ValidationError, match="password contains a character that ends the address; percent-encode"):
         connection(dsn=f"postgresql://reader:{password}@db.example.com/shop")
@@ -51,7 +51,15 @@ def test_a_password_that_ends_the_address_is_to_be_percent_encoded(password: str
 
 
 @pytest.mark.parametrize(
-    "rest", ["db:5432/shop?user=me@example.com", "/shop?host=/run&user=a@b", "a:1,b:2/shop", "u:p@h/d?x=@"]
+    "rest",
+    [
+        "db:5432/shop?user=me@example.com",
+        "/shop?host=/run&user=a@b",
+        "a:1,b:2/shop",
+        "u:p@h/d?x=@",
+        "u:p@h/my@db",
+        "[::1]:5432/d?user=a@b",
+    ],
 )
 def test_an_address_with_signs_elsewhere_is_accepted(rest: str) -> None:
     assert connection(dsn=f"postgresql://{rest}")

@@ -89,7 +89,10 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
         if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("write the dsn as postgresql://user:password@host:5432/database")
         if dsn is not None and _is_cut_in_its_password(dsn.get_secret_value()):
-            raise ValueError(f"the dsn's password contains a character that ends the address; {PERCENT_ENCODED}")
+            raise ValueError(
+                f"the dsn's password contains a character that ends the address; {PERCENT_ENCODED}, or write host, database, "
+                "user and password as keys of their own"
+            )
         return dsn
 
     @model_validator(mode="after")
@@ -202,10 +205,19 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
 
 
 def _is_cut_in_its_password(dsn: str) -> bool:
-    """Whether the host begins only behind a `/`, `?` or `#`, which belongs to the password then."""
+    """Whether the password has a character that belongs to no password of an address.
+
+    The host begins only behind a `/`, `?` or `#` then, or there are two `@` before these, of which the driver takes the first.
+    """
     network, *behind = re.split("[/?#]", dsn.partition("://")[2], maxsplit=1)
-    before, at, _ = "".join(behind).partition("@")
-    return bool(at) and ":" in network and "@" not in network and "=" not in before
+    before, at, after = "".join(behind).partition("@")
+    if network.count("@") > 1:
+        return True
+    if not at or ":" not in network:
+        return False
+    if "=" in before:  # a query
+        return "@" not in network and not re.fullmatch(r"(?:\[.*\]|[^:]*):?[0-9]*", network.rpartition(",")[2])
+    return "@" not in network or "@" in after or "/" in after
 
 
 def _with_password(dsn: str, password: str) -> str:
