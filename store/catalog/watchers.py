@@ -124,6 +124,12 @@ async def is_configured(connection: AsyncConnection, name: str) -> bool:
     return rows.one_or_none() is not None
 
 
+async def with_events(connection: AsyncConnection) -> frozenset[str]:
+    """Return the names of the watchers that have reported anything."""
+    rows = await connection.execute(select(watcher.c.name).where(watcher.c.last_event_at.is_not(None)))
+    return frozenset(rows.scalars())
+
+
 async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
     """Return the asset that a watcher is configured for. Raises `NotFound`."""
     query = select(asset.c.id, asset.c.name, asset.c.uri).join(watcher, watcher.c.asset_id == asset.c.id)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
 from config.models.settings import Settings
-from store.catalog import aliases
+from store.catalog import aliases, watchers
 from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError
@@ -52,7 +52,8 @@ async def all_findings(
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients, identity: str | None) -> None:
-        check = partial(_of_source, hosted, clients, configuration.settings, identity)
+        has_reported = hosted.name in stored.reported
+        check = partial(_of_source, hosted, clients, configuration.settings, identity, has_reported=has_reported)
         silence = "the source did not answer"
         of_watchers[hosted.name].extend(await judged(check, silence, "check address and network"))
 
@@ -98,9 +99,12 @@ def _add(findings: defaultdict[str, list[Finding]], more: Mapping[str, Sequence[
         findings[name].extend(of_name)
 
 
-async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, identity: str | None) -> Sequence[Finding]:
+async def _of_source(
+    hosted: Hosted, clients: Clients, settings: Settings, identity: str | None, *, has_reported: bool
+) -> Sequence[Finding]:
     """Return the findings of the trigger's check, and how much there is to report if it found no error.
 
+    That nothing is selected is no error of a watcher that has reported something: what it selects may be cleaned away.
     `identity` is the source of the watcher's position. If that is another one now, people must decide, and the findings say so.
     """
     timeout, known = settings.triggerer.poll_timeout, identity is not None
@@ -110,6 +114,8 @@ async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, ident
             return findings
         surveys = trigger.ability(Surveys)
         selected = None if surveys is None else await surveys.survey()
+        if selected is not None and selected.level == "error" and has_reported:
+            selected = replace(selected, level="warning")
         is_changed = known and identity_json(trigger.source_identity()) != identity
         undecided = await _undecided(trigger, settings) if is_changed else None
     return [*findings, *(each for each in (selected, undecided) if each is not None)]
@@ -128,9 +134,10 @@ async def _undecided(trigger: OpenTrigger, settings: Settings) -> Finding | None
 
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
-    """What the metadata database has: the source identities of positions by watcher, and findings about jobs' events."""
+    """What the metadata database has: positions' source identities, who has reported, and findings about jobs' events."""
 
     positions: Mapping[str, str] = field(default_factory=dict)
+    reported: Collection[str] = ()
     queues: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
 
@@ -156,7 +163,7 @@ async def _stored(configuration: Configuration, database: Database | None) -> _S
     try:
         async with database.reading(DATABASE_PATIENCE) as connection:
             queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
-            known = await positions.identities(connection)
+            known, reported = await positions.identities(connection), await watchers.with_events(connection)
     except _UNANSWERED:
         return _Stored()
-    return _Stored(positions=known, queues=queue_findings(configuration, queued, resolved))
+    return _Stored(positions=known, reported=reported, queues=queue_findings(configuration, queued, resolved))

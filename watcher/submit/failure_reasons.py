@@ -12,6 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
+MORE_MEMORY: Final = (
+    "the machine is out of memory: raise the memory of the machine or of its container, or lower settings.scheduler.memory_mb, so "
+    "that fewer drivers run at a time"
+)
+"""What is wrong, and what to do, when the system kills a process."""
+_NEWER_JAVA: Final = (
+    "install Java {needed} or newer (Debian, Ubuntu: apt-get install openjdk-{needed}-jre-headless) or set JAVA_HOME"
+)
 TAIL: Final = 64 * 1024
 """Bytes of a log's end that are enough to explain a failure."""
 _LONGEST: Final = 400
@@ -29,6 +37,12 @@ class FailureReason:
 
 
 _CAUSES: Final = {
+    r"UnsupportedClassVersionError.*class file version (?P<needed_class>\d+).* up to (?P<found_class>\d+)": (
+        f"Java {{found}} is too old for the driver: {_NEWER_JAVA}"
+    ),
+    r"UnsupportedClassVersionError|Unrecognized option: --add-(?:opens|modules|exports)": (
+        f"the Java of the driver is too old: {_NEWER_JAVA.format(needed=17)}"
+    ),
     r"OutOfMemoryError: (?P<what>[\w ]+)": (
         "the driver ran out of memory ({what}): raise the job's driver_memory, or collect less data in the driver"
     ),
@@ -71,9 +85,22 @@ _CAUSES: Final = {
         "the driver's account {account} may not {verb} {resource}: apply what `watcher kubernetes manifest` prints, and name its "
         "account of drivers in spark.kubernetes.service_account"
     ),
+    r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b": (
+        "the driver's Python ran out of memory: let Spark hold the rows and collect fewer, or raise the memory of the machine"
+    ),
+    r"^Killed$|: line \d+: +\d+ Killed\b": (f"the driver was killed; unless a person did that, {MORE_MEMORY}"),
     r"can't open file '(?P<file>[^']+)'": ("the application {file} no longer exists"),
 }
 """Sentences of known causes, by the pattern of a log line; searched in this order."""
+
+_CLASSES_OF_JAVA: Final = 44
+"""What the version of a class file is above the version of Java that it is for: 61 is Java 17 (JVM specification, 4.1)."""
+_CRASH: Final = re.compile(
+    r"^# +(?:A fatal error has been detected by|There is insufficient memory for) the Java Runtime"
+)
+_CRASH_FILE: Final = re.compile(r"\S*hs_err_pid\d+\.log")
+_FRAME_OF_A_CRASH: Final = re.compile(r"^Problematic frame:\n(?P<frame>.+)$", re.MULTILINE)
+_LINES_OF_A_SUMMARY: Final = 30
 
 _CONSEQUENCE: Final = re.compile(
     r"stopped SparkContext|Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset|calling None\.None"
@@ -84,8 +111,7 @@ _JVM_GONE: Final = re.compile(
 )
 """The exceptions among them that a program cannot cause itself by stopping Spark."""
 _NO_JVM: Final = (
-    "the driver's JVM ended before its program: it was killed or it crashed; unless a person killed it, the machine is "
-    "out of memory: lower settings.scheduler.memory_mb"
+    f"the driver's JVM ended before its program: it was killed or it crashed; unless a person killed it, {MORE_MEMORY}"
 )
 _WRAPPER: Final = re.compile(r"\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted due to stage failure|Job aborted\.")
 """Exceptions that only say where something failed. What failed is the innermost cause, a stack trace further down."""
@@ -99,6 +125,8 @@ _NOISE: Final = re.compile(r"WARNING: |\d{4}-\d\d-\d\dT\S+ (?:WARN|INFO|DEBUG) |
 def explain_log(text: str) -> FailureReason | None:
     """Return the reason that the end of a log gives; None if it gives none."""
     lines = [line.rstrip("\r") for line in text.split("\n")]  # lines are counted so elsewhere, too
+    if crash := _crash(lines):
+        return crash
     end = _last_traceback(lines)
     if end is None:
         return _known(lines, 0) or _java_exception(lines) or _last_line(lines)
@@ -108,6 +136,27 @@ def explain_log(text: str) -> FailureReason | None:
         is_gone = any(_JVM_GONE.search(line) for line in lines[exception.line :])
         cause = _known(lines, 0) or (replace(exception, sentence=_NO_JVM) if is_gone else None)
     return cause or _unwrapped(lines, exception)
+
+
+def _crash(lines: Sequence[str]) -> FailureReason | None:
+    """Return what the JVM says of its own crash (its error handler's summary, in lines that begin with `#`); None if it did not."""
+    first = next((number for number, line in enumerate(lines) if _CRASH.search(line)), None)
+    if first is None:
+        return None
+    summary = "\n".join(line.removeprefix("#").strip() for line in lines[first : first + _LINES_OF_A_SUMMARY])
+    file = _CRASH_FILE.search(summary)
+    remedy = f"read {file[0]}" if file else "read the file hs_err_pid….log in the job's folder"
+    if "insufficient memory" in summary:
+        sentence = f"the JVM got no more memory from the system, and {MORE_MEMORY} ({remedy})"
+    else:
+        signal, frame = (
+            re.search(r"^(?:SIG[A-Z]+|Internal Error)", summary, re.MULTILINE),
+            _FRAME_OF_A_CRASH.search(summary),
+        )
+        what = " ".join(filter(None, (signal and f"by {signal[0]}", frame and f"in {frame['frame'].strip()}")))
+        advice = "a native library, or this version of Java, is at fault: update or remove it"
+        sentence = f"the driver's JVM crashed {what}".rstrip() + f": {remedy}; {advice}"
+    return FailureReason(sentence=_cut(sentence), line=first)
 
 
 def _unwrapped(lines: Sequence[str], exception: FailureReason) -> FailureReason:
@@ -128,7 +177,13 @@ def _known(lines: Sequence[str], first: int) -> FailureReason | None:
     for pattern, sentence in _CAUSES.items():
         for number in range(first, len(lines)):
             if match := re.search(pattern, lines[number]):
-                return FailureReason(sentence=sentence.format(**match.groupdict()), line=number)
+                named = match.groupdict()
+                javas = {
+                    name.removesuffix("_class"): str(int(version) - _CLASSES_OF_JAVA)
+                    for name, version in named.items()
+                    if name.endswith("_class")
+                }
+                return FailureReason(sentence=sentence.format(**named, **javas), line=number)
     return None
 
 

@@ -142,7 +142,7 @@ LOCAL = f"{CONFIGURATION[: CONFIGURATION.index('connections:')]}{CONFIGURATION[C
 AT_SOURCE = {
     "a folder that is not there": ("path: inbox", "path: inbxo", 3, "inbxo' cannot be listed", "check the watcher's path"),
     "a pattern that matches nothing": (
-        "", "", 0, "1 file, none matches `*.csv`; the first: monday/a.csv", 'set `match: "**/*.csv"`, which matches 1',
+        "", "", 3, "1 file, none matches `*.csv`; the first: monday/a.csv", 'set `match: "**/*.csv"`, which matches 1',
     ),
 }  # fmt: skip
 COMMANDS = {

@@ -75,23 +75,28 @@ def project(tmp_path: Path, s3_server: S3Server, bucket: str, postgres_database:
     return Project(tmp_path, s3_server, bucket, postgres_database)
 
 
-def test_a_pattern_that_matches_nothing_is_a_warning_with_the_numbers_and_the_first_key(project: Project) -> None:
+def test_a_pattern_that_matches_nothing_is_an_error_with_the_numbers_and_the_first_keys(project: Project) -> None:
     project.put(*(f"orders/{number}.json" for number in range(5)))
     project.watch("orders", "", match="**/*.jsn")
     project.watch("deeper", "o", match="*.json")
     project.watch("elsewhere", "order/")
     project.watch("right", "orders/", match="*.json")
-    assert project.check("--json").count('"level": "warning", "message": "5 objects, none matches') == 2
-    lines = project.check().splitlines()
-    sentence = "5 objects, none matches `**/*.jsn`; the first: orders/0.json; correct `match`, `regex` or `min_size`, "
-    assert (lines[0], lines[2]) == ("orders_files: exact, 1 warning", "deeper_files: exact, 1 warning")
-    assert lines[1].startswith(f"  warning match: {sentence}")
-    assert '`*.json`; the first: orders/0.json; set `match: "**/*.json"`, which matches 5 of them' in lines[3]
+    assert project.check("--json", code=3).count('"level": "error", "message": "5 objects, none matches') == 2
+    lines = project.check(code=3).splitlines()
+    first = "orders/0.json, orders/1.json, orders/2.json"
+    sentence = f"5 objects, none matches `**/*.jsn`; the first: {first}; correct `match`, or the place: "
+    assert (lines[0], lines[2]) == (
+        "orders_files: would not detect, 1 error",
+        "deeper_files: would not detect, 1 error",
+    )
+    assert lines[1].startswith(f"  error match: {sentence}")
+    assert '`match: "**/*.json"` matches 5 of them' in lines[1]
+    assert f'`*.json`; the first: {first}; set `match: "**/*.json"`, which matches 5 of them' in lines[3]
     assert lines[4] == "elsewhere_files: exact, 1 warning"
     assert "there are no objects under" in lines[5]
     assert "the bucket's first object: orders/0.json" in lines[5]
     assert lines[6:] == ["right_files: exact"]
-    assert f"ok match: 5 objects under {project.bucket}/orders/" in project.check("--details")
+    assert f"ok match: 5 objects under {project.bucket}/orders/" in project.check("--details", code=3)
 
 
 def test_files_of_a_folder_and_rows_of_a_table_are_counted(
@@ -112,8 +117,8 @@ def test_files_of_a_folder_and_rows_of_a_table_are_counted(
         "orders": {"watchers": {"rows": {**rows, "table": "public.orders", "where": "city = 'Oslo'"}}},
         "nothing": {"watchers": {"no_rows": {**rows, "table": "public.nothing"}}},
     }
-    shown = project.check("--details")
-    assert "csv: exact, 1 warning\n" in shown
+    shown = project.check("--details", code=3)
+    assert "csv: would not detect, 1 error\n" in shown
     assert '1 file, none matches `*.csv`; the first: monday/a.csv; set `match: "**/*.csv"`' in shown
     assert "public.orders has about 3,000 rows, about 1 of which fulfil `where`" in shown
     assert "ok rows: public.nothing is empty" in shown

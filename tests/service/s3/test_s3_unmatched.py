@@ -27,7 +27,7 @@ async def test_a_bucket_without_a_match_is_a_finding_with_the_numbers_the_first_
                     break
             [finding] = batch.findings or ()
             assert (finding.check, finding.level) == ("match", "warning")
-            assert finding.message == "2 objects, none matches `*.jsn`; the first: orders/0.json"
+            assert finding.message == "2 objects, none matches `*.jsn`; the first: orders/0.json, orders/1.json"
             assert "correct `match`" in finding.remedy
             put("orders/3.jsn")
             async for batch in batches:

@@ -109,3 +109,87 @@ ConnectionRefusedError: [Errno 111] Connection refused
     assert killed is not None
     assert killed.sentence.startswith("the driver's JVM ended before its program: it was killed or it crashed")
     assert killed.place == "load.py line 4"
+
+
+CRASH = """\
+26/11/28 10:00:00 INFO SparkContext: Running Spark
+#
+# A fatal error has been detected by the Java Runtime Environment:
+#
+#  SIGSEGV (0xb) at pc=0x00007f0c1c2a3b4c, pid=4711, tid=4712
+#
+# JRE version: OpenJDK Runtime Environment (17.0.13+11) (build 17.0.13+11-Debian-2deb12u1)
+# Problematic frame:
+# C  [libsnappyjava.so+0x1b4c]  snappy_uncompress+0x1c
+#
+# No core dump will be written. Core dumps have been disabled.
+#
+# An error report file with more information is saved as:
+# /home/watcher/tries/1/hs_err_pid4711.log
+#
+Traceback (most recent call last):
+  File "/jobs/load.py", line 4, in <module>
+py4j.protocol.Py4JNetworkError: Answer from Java side is empty
+"""
+NO_MEMORY_FOR_JAVA = """\
+#
+# There is insufficient memory for the Java Runtime Environment to continue.
+# Native memory allocation (mmap) failed to map 16384 bytes for committing reserved memory.
+# An error report file with more information is saved as:
+# //hs_err_pid7.log
+"""
+OLD_JAVA = """\
+Error: A JNI error has occurred, please check your installation and try again
+Exception in thread "main" java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main has been compiled by a more recent \
+version of the Java Runtime (class file version 61.0), this version of the Java Runtime only recognizes class file versions up to {found}
+\tat java.lang.ClassLoader.defineClass1(Native Method)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "line"),
+    [
+        (
+            CRASH,
+            ("JVM crashed by SIGSEGV in C  [libsnappyjava.so+0x1b4c]", "read /home/watcher/tries/1/hs_err_pid4711.log"),
+            2,
+        ),
+        (CRASH[: CRASH.index("#  SIG")], ("JVM crashed: read the file hs_err_pid….log in the job's folder",), 2),
+        (NO_MEMORY_FOR_JAVA, ("got no more memory", "raise the memory of the machine", "read //hs_err_pid7.log"), 1),
+        (OLD_JAVA.format(found="52.0"), ("Java 8 is too old for the driver: install Java 17 or newer", "JAVA_HOME"), 1),
+        (
+            OLD_JAVA.format(found="55.0"),
+            ("Java 11 is too old for the driver: install Java 17 or newer", "JAVA_HOME"),
+            1,
+        ),
+        (OLD_JAVA.replace("61.0", "65.0").format(found="61.0"), ("Java 17 is too old", "install Java 21 or newer"), 1),
+        ("java.lang.UnsupportedClassVersionError: a/B : bad major version", ("too old: install Java 17 or newer",), 0),
+        ("Unrecognized option: --add-opens=java.base/java.lang=ALL-UNNAMED", ("too old: install Java 17 or newer",), 0),
+        ("a\nKilled\n", ("the driver was killed; unless a person did that, the machine is out of memory: raise",), 1),
+        (
+            '/spark/bin/spark-class: line 97:  4711 Killed                  "${CMD[@]}"\n',
+            ("the driver was killed; unless a person did that, the machine is out of memory: raise",),
+            0,
+        ),
+        ("Traceback (most recent call last):\n  f\nMemoryError\n", ("the driver's Python ran out of memory",), 2),
+        (
+            "Traceback (most recent call last):\n  f\nnumpy._core._exceptions._ArrayMemoryError: Unable to allocate 9 GiB\n",
+            ("the driver's Python ran out of memory",),
+            2,
+        ),
+    ],
+)
+def test_a_driver_that_the_system_or_its_java_ended_is_explained(text: str, parts: tuple[str, ...], line: int) -> None:
+    found = explain_log(text)
+    assert found is not None
+    assert [part for part in parts if part not in found.sentence] == []
+    assert (found.line, found.guessed) == (line, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["the worker was Killed by hand", "# A fatal error in row 5", "Killed 3 stale sessions"]
+)
+def test_a_line_of_the_job_that_only_sounds_so_is_its_last_line(text: str) -> None:
+    found = explain_log(text)
+    assert found is not None
+    assert (found.sentence, found.guessed) == (text, True)

@@ -28,9 +28,9 @@ def survey(keys: list[str], selected: int = 0, **options: Any) -> Survey:
         (survey([], match="*.csv"), "ok", "there are no objects under b/ yet"),
         (survey(["a", "b"], 2), "ok", "2 objects under b/"),
         (survey(["a", "b"], 1, match="a"), "ok", "2 objects under b/, 1 of which match `a`"),
-        (survey(["a"], match="*.csv"), "warning", "1 object, none matches `*.csv`; the first: a"),
-        (survey(["a"], regex="x$"), "warning", "1 object, none matches `x$`; the first: a"),
-        (survey(["a"], min_size=5), "warning", "1 object, none matches `min_size: 5`; the first: a"),
+        (survey(["a"], match="*.csv"), "error", "1 object, none matches `*.csv`; the first: a"),
+        (survey(["a"], regex="x$"), "error", "1 object, none matches `x$`; the first: a"),
+        (survey(["a"], min_size=5), "error", "1 object, none matches `min_size: 5`; the first: a"),
     ],
 )
 def test_the_numbers_are_a_sentence(made: Survey, level: str, message: str) -> None:
@@ -41,6 +41,29 @@ def test_a_glob_that_stops_at_a_folder_is_offered_with_any_folders() -> None:
     assert '`match: "**/*.csv"`, which matches 2 of them' in survey(
         ["x/a.csv", "y/z/b.csv", "c.txt"], match="*.csv"
     ).finding.remedy.replace("set ", "")
+
+
+@pytest.mark.parametrize(
+    ("made", "remedy"),
+    [
+        (survey(["a.json", "x/b.json", "c.txt"], match="*.jsn"), '`match: "**/*.json"` matches 2 of them'),
+        (
+            survey(["a.json", "x/b.json"], regex="jsn$"),
+            'correct `regex`, by `match`, or the place: `match: "**/*.json"` matches 2',
+        ),
+        (survey(["a", "x/b"], match="*.csv"), '`match: "**"` matches 2 of them'),
+        (
+            survey(["a.csv", "b.csv", "c.txt"], match="*.csv", min_size=5),
+            "lower `min_size`: 2 of them match, and are smaller",
+        ),
+    ],
+)
+def test_what_would_match_is_named(made: Survey, remedy: str) -> None:
+    assert remedy in made.finding.remedy
+
+
+def test_the_first_three_files_are_named() -> None:
+    assert survey(["a", "b", "c", "d"], match="*.csv").finding.message.endswith("the first: a, b, c")
 
 
 def test_more_files_than_are_counted_are_named_as_more() -> None:
@@ -75,8 +98,8 @@ async def test_it_is_found_out_after_ten_minutes_and_every_ten_minutes_until_som
     assert (await polled(900), asked) == ([found], [600]), "it stands, and the place is not listed again"
     found = Finding.ok("match", "there are no files yet")
     assert (await polled(1200), asked) == ([], [600, 1200]), "an empty place is none to complain about"
-    found = Finding.warning("match", "none matches", "correct it")
-    assert await polled(1800) == [found]
+    found = Finding.error("match", "none matches", "correct it")
+    assert await polled(1800) == [Finding.warning("match", "none matches", "correct it")], "the watcher itself works"
     assert await polled(1801, has_selected=True) == []
     assert unmatched.seconds_left == float("inf")
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from watcher.host.logs.reader import mark
 from watcher.host.machine import LEAST_FREE, free_bytes
-from watcher.submit.failure_reasons import TAIL, explain_log
+from watcher.submit.failure_reasons import MORE_MEMORY, TAIL, explain_log
 from watcher.submit.local.folder import ExitRecord
 
 CLAIMED_BY_ANOTHER: Final = 75
@@ -28,10 +28,7 @@ def explain_exit(record: ExitRecord, log: Path) -> str:
     if record.exit_code == CLAIMED_BY_ANOTHER:
         return "another process had already claimed this try"
     if record.exit_code == 128 + Signals.SIGKILL:
-        return (
-            "the job was killed (SIGKILL); unless a person did that, the machine is out of memory: lower "
-            "settings.scheduler.memory_mb"
-        )
+        return f"the job was killed (SIGKILL); unless a person did that, {MORE_MEMORY}"
     return _explained(_ending(record), log)
 
 
