@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Sequence
 
 
@@ -163,7 +164,7 @@ def require(*modules: str) -> None:
         except ImportError:
             missing.append(module)
     if missing:
-        raise SourceFailed(_missing_packages(missing))
+        raise SourceFailed(_missing_packages(missing, sys.executable))
 
 
 def require_on_driver(module: str, table_format: str) -> None:
@@ -173,13 +174,15 @@ def require_on_driver(module: str, table_format: str) -> None:
     except ImportError:
         raise TargetFailed(
             f"{module} is missing in the driver's Python, where it commits to tables of the format {table_format}: "
-            f"install {module} there"
+            f"`{sys.executable} -m pip install {module}`"
         ) from None
 
 
-def _missing_packages(modules: Sequence[str]) -> str:
-    names = ", ".join(modules).replace("_", "-")
+def _missing_packages(modules: Sequence[str], python: str = "python") -> str:
+    """What to do about missing modules. `python` is the interpreter that lacks them, where it is known."""
+    names = [module.replace("_", "-") for module in modules]
+    verb = "is" if len(names) == 1 else "are"
     return (
-        f"{names} missing in the Python of driver or executors: install it there, or let Spark itself read by "
-        "spark.packages (hadoop-aws for S3, postgresql for tables)"
+        f"{' and '.join(names)} {verb} missing in the Python of driver or executors, where `asset_job` reads and writes: "
+        f"`{python} -m pip install {' '.join(names)}`"
     )

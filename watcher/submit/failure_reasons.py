@@ -88,6 +88,13 @@ _CAUSES: Final = {
     r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b": (
         "the driver's Python ran out of memory: let Spark hold the rows and collect fewer, or raise the memory of the machine"
     ),
+    r"ModuleNotFoundError: No module named '(?P<module>pyarrow|obstore|deltalake|pyiceberg|py4j|pyspark)\b": (
+        "{module} is missing in the job's Python: install it there, `python -m pip install {module}`; `watcher check --connect` names "
+        "all that is missing"
+    ),
+    r"\[PACKAGE_NOT_INSTALLED\] (?P<package>\w+) >= (?P<version>[\w.]+) must be installed": (
+        "{package} {version} or newer is missing in the job's Python: install it there, `python -m pip install {package}`"
+    ),
     r"^Killed$|: line \d+: +\d+ Killed\b": (f"the driver was killed; unless a person did that, {MORE_MEMORY}"),
     r"can't open file '(?P<file>[^']+)'": ("the application {file} no longer exists"),
 }

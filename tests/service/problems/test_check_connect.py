@@ -155,3 +155,24 @@ def test_java_is_really_asked(project: Project, program: str, sentence: str) -> 
     shown = project.check(code=3, JAVA_HOME=str(project.folder / "java"))
     assert "load: would fail, 1 error" in shown
     assert sentence in shown
+
+
+def test_packages_that_a_jobs_python_lacks_are_named_with_the_command(project: Project) -> None:
+    python = project.folder / "bare-python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    python.chmod(0o755)
+    (project.folder / "plain.py").write_text("print('no reader')")
+    (project.folder / "reader.py").write_text("from asset_job import run")
+    project.watch("orders", "orders/")
+    project.ingest("lacks", "orders", f"file://{project.folder}/tables/a", python=str(python))
+    project.ingest("has_all", "orders", f"file://{project.folder}/tables/b")
+    for name in ("plain", "reader"):
+        spark = {"application": f"{name}.py", "python": str(python), "connections": ["lake"]}
+        project.jobs[name] = {"schedule": "orders", "spark": spark}
+    shown = project.check(code=3)
+    what = f"readers: {python} lacks obstore, pyarrow, with which the job reads and writes"
+    remedy = f"install what is missing: `{python} -m pip install obstore pyarrow`"
+    assert f"  error {what}; {remedy}" in shown
+    assert f"  warning {what} by `asset_job`; {remedy}" in shown
+    assert shown.count("obstore") == 4, "a program without `asset_job` needs no reader"
+    assert "has_all: can start" in shown

@@ -188,7 +188,7 @@ def test_the_sdks_sentence_is_extracted_from_sparks_report():
     trace = "PythonException: Traceback …\n  raise X\nasset_job.sources.s3_objects.FileUnreadable: s3://a/b was deleted\n\nat org…"
     assert sentence_from(trace) == "s3://a/b was deleted"
     assert str(sentence_from("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith(
-        "obstore missing in the"
+        "obstore is missing in the"
     )
     assert sentence_from("ValueError: No module named 'mine'") is None
 
@@ -241,7 +241,7 @@ class Captured(Exception):
 def test_a_missing_package_is_named_with_the_remedies():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
-        with pytest.raises(SourceFailed, match=r"^obstore missing in the .*: install it there, or .*\(hadoop-aws"):
+        with pytest.raises(SourceFailed, match=r"^obstore is missing in the .*: `.* -m pip install obstore`$"):
             require("pyarrow", "obstore")
 
 

@@ -165,6 +165,16 @@ version of the Java Runtime (class file version 61.0), this version of the Java 
         (OLD_JAVA.replace("61.0", "65.0").format(found="61.0"), ("Java 17 is too old", "install Java 21 or newer"), 1),
         ("java.lang.UnsupportedClassVersionError: a/B : bad major version", ("too old: install Java 17 or newer",), 0),
         ("Unrecognized option: --add-opens=java.base/java.lang=ALL-UNNAMED", ("too old: install Java 17 or newer",), 0),
+        (
+            "Traceback (most recent call last):\n  f\nModuleNotFoundError: No module named 'pyarrow'\n",
+            ("pyarrow is missing in the job's Python", "`python -m pip install pyarrow`"),
+            2,
+        ),
+        (
+            "Traceback (most recent call last):\n  f\nPySparkImportError: [PACKAGE_NOT_INSTALLED] PyArrow >= 15.0.0 must be installed; how",
+            ("PyArrow 15.0.0 or newer is missing in the job's Python", "`python -m pip install PyArrow`"),
+            2,
+        ),
         ("a\nKilled\n", ("the driver was killed; unless a person did that, the machine is out of memory: raise",), 1),
         (
             '/spark/bin/spark-class: line 97:  4711 Killed                  "${CMD[@]}"\n',

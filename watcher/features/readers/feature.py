@@ -2,4 +2,4 @@
 
 from watcher.feature import Feature
 
-FEATURE = Feature(name="readers")
+FEATURE = Feature(name="readers", checks="watcher.features.readers.package_check.check")
