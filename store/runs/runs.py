@@ -301,8 +301,8 @@ class RunRow:
 
     @property
     def _said(self) -> Mapping[str, Any]:
-        said: Mapping[str, Any] = json.loads(self.of_feature or "{}")
-        return said
+        statements: Mapping[str, Any] = json.loads(self.of_feature or "{}")
+        return statements
 
     @property
     def has_unresolved_records(self) -> bool:
