@@ -244,10 +244,10 @@ async def have_succeeded(connection: AsyncConnection, run_ids: Collection[int]) 
     query = query.join_from(run, task_instance, and_(_t.dag_id == run.c.dag_id, _t.run_id == run.c.run_id))
     query = query.join(task_try, _y.task_instance_id == _t.id)
     query = query.where(or_(_y.finish_state == "success", by_itself))
-    found: set[int] = set()
+    succeeded: set[int] = set()
     for some in chunks(sorted(run_ids)):
-        found.update((await connection.execute(query.where(run.c.id.in_(some)))).scalars())
-    return frozenset(found)
+        succeeded.update((await connection.execute(query.where(run.c.id.in_(some)))).scalars())
+    return frozenset(succeeded)
 
 
 async def nothing_left(connection: AsyncConnection, run_id: int, changed: ChangedItems) -> bool:
