@@ -15,9 +15,10 @@ from sqlalchemy import select, update
 
 from store.database import Database
 from store.database.schema import database_now, database_time_in, run, task_instance, task_try, watcher
+from store.fates import Fate
 from store.features.versions import superseded_items
 from store.processes.tokens import digest
-from store.runs.tries import superseding, tries, try_lookup
+from store.runs.tries import changed_items, superseding, tries, try_lookup
 from store.runs.tries.changed_items import ChangedItems
 from tests.databases import on_both
 from tests.features import HOOKS, ITEM_HOOKS
@@ -70,6 +71,9 @@ class Jobs:
             changed = await ITEM_HOOKS.of_run(connection, task.number, lock=True)
             if task.key.try_number > 1 and await superseding.postpone(connection, task, changed):
                 return "waits"
+            if await changed_items.nothing_left(connection, task.number, changed):
+                assert await tries.skip(connection, task, Fate.SUPERSEDED, changed) is not None
+                return "skipped"
             tag = f"{task.key.task_instance_id}-{task.key.try_number}"
             made = self.api.as_try(task.key.task_instance_id, task.key.try_number, run_id)
             await tries.commit_intent(
@@ -282,18 +286,19 @@ async def test_a_run_waits_an_hour_at_most_for_a_watcher_that_does_not_scan(jobs
 
 
 @on_both
-async def test_a_run_of_which_nothing_is_left_has_nothing_left(jobs: Jobs) -> None:
+async def test_a_run_of_which_nothing_is_left_is_skipped(jobs: Jobs) -> None:
     path = await jobs.write("a", "1")
     run_id = await jobs.queue()
-    made, _ = await jobs.started(run_id)
+    made, context = await jobs.started(run_id)
+    first = context["triggering_asset_events"]["files"][0]["id"]
     await jobs.fail(made, path, overwritten=True)
     await jobs.write("a", "22")
+    assert await jobs.start(run_id) == "skipped"
+    shown = (await jobs.world.client.get(f"/api/v2/dags/load/dagRuns/{run_id}")).json()
+    assert (shown["state"], shown["reason"], shown["superseded"]) == ("success", "superseded", 1)
     [answer] = await jobs.world.explained("a", watcher="files")
     assert answer["state"] == "queued"
-    async with jobs.database.transaction() as connection:
-        number = await connection.scalar(select(run.c.id).where(run.c.run_id == run_id))
-        changed = await ITEM_HOOKS.of_run(connection, int(number or 0))
-    assert changed.left_out == 1
+    assert f"its earlier version of event {first} was superseded at load" in answer["sentence"]
 
 
 async def test_a_run_that_has_succeeded_leaves_out_nothing_so(jobs: Jobs) -> None:

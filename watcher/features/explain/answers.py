@@ -21,7 +21,7 @@ from store.fates import Fate
 from store.features.clean_source import cleanings, removed_files
 from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
-from store.features.explain.item_search import ItemName, NamingEvents
+from store.features.explain.item_search import ItemName, NamingEvent, NamingEvents
 from store.references import has_where
 from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
@@ -165,22 +165,26 @@ def _runs_of(at_jobs: Mapping[int, Sequence[EventAtJob]]) -> Collection[int]:
 def _at_jobs(
     at_jobs: Mapping[int, Sequence[EventAtJob]], changed: Mapping[int, ChangedItems], naming: NamingEvents
 ) -> Mapping[int, Sequence[EventAtJob]]:
-    """Return what became of the item at each job that got one of these events: a run may have left out the version of an event."""
+    """Return what became of the item at each job that got one of these events.
+
+    A run may have left out the version of an event, or was skipped because newer versions of all its files count.
+    """
     left_out = {
         (run_id, item.event_id, item.number)
         for run_id, of_run in changed.items()
         for item in of_run.items
         if item.fate is Fate.SUPERSEDED
     }
-    if not left_out:
-        return at_jobs
+
+    def is_superseded(event: NamingEvent, each: EventAtJob) -> bool:
+        if each.run is None or each.fate is Fate.QUEUED:
+            return False
+        was_skipped = each.fate is Fate.LOADED and each.run.reason == Fate.SUPERSEDED
+        return was_skipped or (each.run.id, event.id, event.place) in left_out
+
     return {
         event.id: [
-            replace(each, fate=Fate.SUPERSEDED)
-            if each.run is not None
-            and (each.run.id, event.id, event.place) in left_out
-            and each.fate is not Fate.QUEUED
-            else each
+            replace(each, fate=Fate.SUPERSEDED) if is_superseded(event, each) else each
             for each in at_jobs.get(event.id, ())
         ]
         for event in naming.events
