@@ -297,8 +297,8 @@ async def test_a_run_of_which_nothing_is_left_is_skipped_without_a_driver(
         await jobs.load("a.csv")
         await jobs.clean("a.csv")
         await jobs.reload({"load": DEFINITION, "later": CATCHUP})
-        [event_id] = [row.id for row in await jobs.world.rows(select(asset_event.c.id))]
-        queued = {"dag_id": "later", "event_id": event_id, "asset_id": 1, "created_at": datetime.now(UTC)}
+        [event] = await jobs.world.rows(select(asset_event.c.id, asset_event.c.asset_id))
+        queued = {"dag_id": "later", "event_id": event.id, "asset_id": event.asset_id, "created_at": datetime.now(UTC)}
         await jobs.world.do(insert(queued_event).values(queued))
         assert (await jobs.api.get("/api/v2/dags/later/queue"))["cleaned"] == 1
         await jobs.world.do(delete(queued_event))
