@@ -18,7 +18,7 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
-from sqlalchemy import update
+from sqlalchemy import delete, insert, update
 from typer.testing import CliRunner, Result
 
 from config.reading.loader import load
@@ -26,9 +26,11 @@ from store.base import TaskScope
 from store.catalog import assets, catalog_sync
 from store.database.asset_events import NewEvent
 from store.database.paging import PageRequest
-from store.database.schema import asset_event
+from store.database.schema import asset_event, queued_event, run_asset_event, task_try
 from store.detection import events
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.clean_source import removed_files
+from store.features.clean_source.removed_files import FileOfEvent
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
@@ -284,6 +286,38 @@ def test_runs_are_cancelled_and_failed_ones_run_again(watcher: Watcher, configur
     assert "queued" in watcher("runs", "retry", "load_orders", "mine").stdout
     for words in ([], ["load_orders"], ["load_orders", "mine", "--failed", "load_orders"]):
         assert "--failed JOB" in watcher("runs", "retry", *words, exits=2).stderr
+
+
+def test_a_failed_run_that_once_succeeded_with_files_that_are_gone_is_left_alone(
+    watcher: Watcher, configuration: Path
+) -> None:
+    anyio.run(_tried_run, configuration)
+    anyio.run(_cleaned_file, configuration)
+    watcher("runs", "cancel", "load_orders", "mine")
+    alone = watcher("runs", "retry", "--failed", "load_orders").stdout
+    assert "no run is cleared" in alone
+    assert (
+        "left alone: the run 'mine' has succeeded, and 1 cleaned of its files would be missing now (/in/a.csv)" in alone
+    )
+    assert "1 cleaned" in watcher("runs", "retry", "load_orders", "mine", exits=5).stderr
+    assert "queued" in watcher("runs", "retry", "load_orders", "mine", "--include-cleaned").stdout
+
+
+async def _cleaned_file(path: Path) -> None:
+    """Let a try of the run have succeeded, and the file of its event be deleted since."""
+    settings = load(path, vocabulary(), {}).settings
+    async with opened_database(settings) as database, database.transaction() as session:
+        [inbox] = [asset_id for name, asset_id in (await assets.ids_by_name(session)).items() if name == "inbox"]
+        extra = json.dumps({"files": [{"path": "/in/a.csv", "size": 1}]})
+        new = NewEvent(asset_id=inbox, extra=extra, trace_id="0" * 32)
+        [(event_id, *_)] = (await events.append(session, [new], origin=EventOrigin.POST, hooks=NO_HOOKS)).rows
+        consumed = {"dag_id": "load_orders", "run_id": "mine", "event_id": event_id}
+        await session.execute(delete(queued_event))
+        await session.execute(insert(run_asset_event).values(consumed))
+        file = FileOfEvent(event_id, 0)
+        await removed_files.take_interest(session, [file])
+        await removed_files.conclude(session, {file: None})
+        await session.execute(update(task_try).values(finish_state="success"))
 
 
 def test_a_run_is_started_with_its_configuration(watcher: Watcher) -> None:

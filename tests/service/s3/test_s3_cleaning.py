@@ -203,6 +203,22 @@ async def test_the_check_asks_whether_the_server_obeys_the_condition(
     assert findings(await watching(through_front, bucket, mode="strict").check()) == {"clean_source": "error"}
 
 
+async def test_the_check_says_that_jobs_need_to_read_the_target(
+    client: S3Client, through_front: S3Client, front: Front, bucket: str
+) -> None:
+    def of_target(findings: Any) -> list[str]:
+        return [finding.level for finding in findings if finding.check == "move_to"]
+
+    assert of_target(await moving(client, bucket).check()) == ["ok"]
+    assert of_target(await watching(client, bucket).check()) == []
+
+    def denied(request: web.Request, _body: bytes) -> web.Response | None:
+        return web.Response(status=403) if request.method == "HEAD" and "/done/" in request.path else None
+
+    front.script = [denied] * 20
+    assert of_target(await moving(through_front, bucket).check()) == ["warning"]
+
+
 async def test_an_anonymous_connection_cleans_nothing(connect: Callable[..., S3Connection], bucket: str) -> None:
     anonymous = {"access_key_id": None, "secret_access_key": None, "anonymous": True}
     async with connect(**anonymous).open() as opened:

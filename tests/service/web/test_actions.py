@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from time import monotonic
 from urllib.parse import urlencode
@@ -97,6 +98,17 @@ async def test_bad_records_are_on_the_overview_until_somebody_resolves_them(brow
     assert (page.forms, "resolved" in page.text) == ([f"{run}/retry"], True)
     assert "bad records" not in (await browser.open("/")).text
     assert (await actions(browser))[0] == "run.resolve"
+
+
+async def test_files_that_a_try_did_not_get_are_on_the_page_of_its_run(browser: Browser) -> None:
+    run = (await browser.send("/jobs/report/start", conf="{}")).answer.url.path
+    assert "clean_source" not in (await browser.open(run)).text
+    async with browser.api.database.transaction() as connection:
+        counts = json.dumps({"cleaned": 2, "moved": 1})
+        await runs.move_run(connection, "report", run.rpartition("/")[2], "running", changed_items=counts)
+    assert "2 files that clean_source has deleted are left out" in (await browser.open(run)).text
+    answer = await browser.api.get(f"/api/v2/dags/report/dagRuns/{run.rpartition('/')[2]}")
+    assert answer["cleaned"] == 2
 
 
 async def test_a_value_is_restored_from_its_history_unless_it_has_changed(browser: Browser) -> None:

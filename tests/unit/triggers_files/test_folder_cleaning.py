@@ -237,6 +237,16 @@ async def test_another_file_at_the_target_is_not_overwritten(inbox: Path) -> Non
     assert (inbox / "a.csv").read_text() == "a"
 
 
+async def test_the_check_says_that_jobs_need_to_read_the_target(inbox: Path) -> None:
+    def of_target(findings: Any) -> list[str]:
+        return [finding.level for finding in findings if finding.check == "move_to"]
+
+    assert of_target(await mover(inbox).check()) == ["ok"]
+    assert of_target(await trigger(inbox).check()) == []
+    (inbox.parent / "done").rmdir()
+    assert of_target(await mover(inbox).check()) == ["warning"]
+
+
 async def test_what_a_killed_copy_left_is_written_anew(inbox: Path) -> None:
     (inbox / "a.csv").write_text("whole")
     (inbox.parent / "done/.t0").write_text("wh")
