@@ -56,6 +56,7 @@ async def test_events_of_a_job_that_lost_its_schedule_are_a_problem_until_they_a
     assert (entry["action"], entry["target"]) == ("job.queue.run", "report")
 
 
+@pytest.mark.feature("partitions")
 async def test_the_queue_of_a_paused_job_says_what_it_lacks_besides(api: Api) -> None:
     async def reasons() -> list[str]:
         """Return the reason while the job is paused and while it is not."""

@@ -330,6 +330,7 @@ def test_a_written_file_and_a_swapped_link_are_noticed(tmp_path: Path) -> None:
 
 
 @on_both
+@pytest.mark.feature("catchup")
 def test_the_answer_of_a_reload_has_the_counts_of_the_reload_that_the_daemon_made_by_itself(
     database_url: str, tmp_path: Path
 ) -> None:
