@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,6 +20,28 @@ ORDER: Final = (
 """The order in which `watcher --help` shows the commands; others follow these."""
 
 
+_OTHER_WORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    **{("watchers", word): (word,) for word in ("pause", "resume", "poll", "logs", "rewind", "reconcile", "explain")},
+    **{("jobs", word): ("runs", word) for word in ("start", "retry", "cancel", "logs")},
+    **{("runs", word): ("runs", "retry") for word in ("clear", "rerun")},
+    ("jobs", "replay"): ("replay",),
+    ("jobs", "runs"): ("runs", "list"),
+}
+"""Commands where people look for them, by the group and the word; they are accepted, and no page names them."""
+
+
+def meant(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command by the names that it has."""
+    return [*_OTHER_WORDS.get((words[0], words[1]), words[:2]), *words[2:]] if len(words) > 1 else words
+
+
+class _Program(Commands):
+    """The program's own group, which accepts commands by other words, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [*meant(args)])
+
+
 def _version(requested: bool) -> None:
     if requested:
         from watcher.host.machine import program_version  # noqa: PLC0415  see watcher.cli
@@ -32,7 +54,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     """Return the program with the commands that begin with the first of `words`; with all of them, if none does."""
     app = typer.Typer(
         name="watcher",
-        cls=Commands,
+        cls=_Program,
         no_args_is_help=True,
         epilog=EXIT_CODES,
         pretty_exceptions_enable=False,
@@ -47,6 +69,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     ) -> None:
         """New files and new rows, each exactly once, to PySpark jobs."""
 
+    words = meant(words)
     try:
         paths = commands(words)
         chosen = [paths[words[0]]] if words and words[0] in paths else paths.values()

@@ -237,7 +237,15 @@ class Health:
         block = self.recent_block()
         if block is not None:
             ago = monotonic() - block.since - block.seconds
-            lines.append(f"{block.task} kept the event loop for {block.seconds:.1f} s, {ago:.0f} s ago; it must await")
+            remedy = (
+                f"give the watcher {block.watcher} `isolation: process`, or correct its trigger"
+                if block.watcher
+                else "check whether CPU, memory or the disk of the machine is short"
+            )
+            lines.append(
+                f"nothing was polled or started for {block.seconds:.1f} s, {ago:.0f} s ago, because {block.task} held all up; if it comes "
+                f"again, {remedy}"
+            )
         return lines
 
     def _named(self) -> list[tuple[str, WatcherReport]]:

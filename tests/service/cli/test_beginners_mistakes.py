@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from watcher.cli.app import app
+from watcher.cli.program import program
 
 CONFIGURATION = """\
 version: 1
@@ -201,3 +202,29 @@ def test_a_mistake_about_the_source_has_a_sentence(mistake: str, folder: Path) -
 def test_a_mistake_in_a_command_has_a_sentence(mistake: str, folder: Path) -> None:
     words, exits, part = COMMANDS[mistake]
     assert part in " ".join(run(folder, LOCAL, *words.split(), exits=exits).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        *((f"watchers {word}", word) for word in ("pause", "resume", "poll", "logs", "rewind", "explain", "reconcile")),
+        *((f"jobs {word}", f"runs {word}") for word in ("start", "retry", "cancel", "logs")),
+        *(
+            ("jobs replay", "replay"),
+            ("jobs runs", "runs list"),
+            ("runs rerun", "runs retry"),
+            ("runs clear", "runs retry"),
+        ),
+    ],
+)
+def test_a_command_is_accepted_where_people_look_for_it(words: str, command: str) -> None:
+    meant = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert meant.exit_code == 0, meant.output
+    for program_of_words in (app, program(words.split())):
+        result = CliRunner().invoke(program_of_words, [*words.split(), "--help"])
+        assert (result.exit_code, result.output) == (0, meant.output), "and nothing is printed about it"
+
+
+def test_a_command_by_other_words_does_what_the_command_does(folder: Path) -> None:
+    expected = run(folder, LOCAL, "pause", "inbx_files", exits=4)
+    assert run(folder, LOCAL, "watchers", "pause", "inbx_files", exits=4) == expected

@@ -88,7 +88,10 @@ def test_a_recent_block_of_the_event_loop_is_a_warning() -> None:
     block = Block(task="watcher files", watcher="files", since=time.monotonic() - 60, seconds=30.0)
     health = Health(recent_block=lambda: block)
     (warning,) = health.warnings()
-    assert warning.startswith("watcher files kept the event loop for 30.0 s, 30 s ago")
+    assert warning == (
+        "nothing was polled or started for 30.0 s, 30 s ago, because watcher files held all up; if it comes again, give the watcher "
+        "files `isolation: process`, or correct its trigger"
+    )
     assert health.reasons(None) == []
 
 
