@@ -20,6 +20,7 @@ _OPERATOR: Final = re.compile(
     re.IGNORECASE,
 )
 """A text that begins as a comparison. A placeholder such as `<none>` is none."""
+_COMPARED_PATH: Final = re.compile(r"(?:\s+|__)(?P<sign>[<>=!]=?|<>|(?<=__)(?:gte?|lte?|ne|in))\s*\Z")
 _PLACEHOLDER: Final = re.compile(r"<[^<>]*>")
 _SIGNS: Final = "< > <= >= = == != <> =~ !~"
 _WORDS: Final = (
@@ -44,6 +45,11 @@ def faults_of_where(where: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _fault_of_path(name: Any) -> str | None:
+    if isinstance(name, str) and (comparison := _COMPARED_PATH.search(name)):
+        return (
+            f"is compared for equality, and `{comparison['sign']}` is no comparison here: write the path alone, with the value, or a list "
+            "of the values that fit, or let the job decide"
+        )
     if name == "partition_key" or (isinstance(name, str) and _PATH.fullmatch(name)):
         return None
     return r"must be `partition_key`, or a path below `extra` such as `extra.region` (a dot in a name is written `\.`)"
@@ -71,6 +77,9 @@ def _operator_in(value: Any) -> str | None:
     """The comparison that a value was meant to be, as it was written; None: it is a value."""
     if isinstance(value, str) and not _PLACEHOLDER.fullmatch(value) and (match := _OPERATOR.match(value)):
         return match["sign"] or match["word"]
+    if isinstance(value, list) and len(value) > 1:
+        operators = [_operator_in(member) for member in value]
+        return operators[0] if all(operators) else None
     if isinstance(value, Mapping) and value and all(_bare(key) in _OPERATORS for key in value):
         return str(next(iter(value)))
     return None

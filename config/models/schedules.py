@@ -37,7 +37,7 @@ _MEANT: Final[Mapping[str, str]] = {
 }
 """Words of other tools by what they are called here. Suggestions by their letters would call `and` an `any`."""
 _NEGATIONS: Final = frozenset({"not", "!", "none", "noneof", "except", "unless"})
-_CONNECTIVE: Final = re.compile(r"\s*(?:[,;]\s*and\b|[,;]\s*or\b|[,;&|+]+)\s*|\s+(?:and|or)\s+", re.IGNORECASE)
+_CONNECTIVE: Final = re.compile(r"\s*(?:[,;]\s*and\b|[,;]\s*or\b|[,;&|+/]+)\s*|\s+(?:and|or)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,9 @@ class _Parser:
             alias = self._alias(value["alias"], (*path, "alias"))
             return alias and replace(alias, where=where)
         if not isinstance(value["asset"], str):
-            self._fault((*path, "asset"), "must be an asset's name")
+            names = value["asset"] if isinstance(value["asset"], list) else []
+            listed = f"; for several write `{{all: [{', '.join(map(str, names))}]}}`, or `any`" if names else ""
+            self._fault((*path, "asset"), f"must be an asset's name{listed}")
             return None
         return replace(self._asset(value["asset"], (*path, "asset")), where=where)
 
@@ -251,6 +253,7 @@ class _Parser:
 
     def _several_names(self, text: str) -> str | None:
         """What to write for several names in one text; None: it is one name."""
+        text = text.strip("[]() ")
         names = _CONNECTIVE.split(text)
         if len(names) == 1 and self._scope and all(name in self._scope.assets for name in text.split()):
             names = text.split()

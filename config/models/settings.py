@@ -37,7 +37,11 @@ def _check_database(url: SecretStr) -> SecretStr:
         raise ValueError(
             f"has no port from 1 to {_HIGHEST_PORT} after its host; write `@` in a user or password as `%40`, `:` as `%3A`"
         )
-    if urlsplit(url.get_secret_value()).netloc.count("@") > 1 or _is_cut(url.get_secret_value()):
+    try:
+        network = urlsplit(url.get_secret_value()).netloc
+    except ValueError:
+        raise ValueError("has a bracket in its user or password; write `[` as `%5B`, `]` as `%5D`") from None
+    if network.count("@") > 1 or _is_cut(url.get_secret_value()):
         raise ValueError("has an `@` in its user or password; write it as `%40`, and `%` as `%25`")
     return url
 

@@ -141,6 +141,10 @@ CASES = {
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter/2#2@h/d'}}",
         "2: settings.database.url: has an `@` in its user or password; write it as `%40`, and `%` as `%25`",
     ),
+    "password of a database with a bracket": (
+        "settings: {database: {url: 'postgresql+asyncpg://u:hun[ter22@h/d'}}",
+        "2: settings.database.url: has a bracket in its user or password; write `[` as `%5B`, `]` as `%5D`",
+    ),
     "password of a database that is cut": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter:22@h/d'}}",
         (

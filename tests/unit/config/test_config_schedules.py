@@ -90,7 +90,7 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ),
         ({"any": "a"}, {("any",): "must be a list of conditions: write `[a]`"}),
         ({"asset": "x", "where": {"extra.a": 1}}, {("asset",): "unknown asset `x`; known: `a`, `b`"}),
-        ({"asset": ["a"]}, {("asset",): "must be an asset's name"}),
+        ({"asset": 5}, {("asset",): "must be an asset's name"}),
         (
             {"asset": "a", "where": "eu"},
             {("where",): "must be a mapping of paths to values, such as `{extra.region: eu}`"},
@@ -120,6 +120,9 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ({"All-Of": ["a", "b"]}, {("All-Of",): "is not a key here; did you mean `all`?"}),
         ({"Either": ["a", "b"]}, {("Either",): "is not a key here; did you mean `any`?"}),
         ({"any": ["a", {"&&": ["a", "b"]}]}, {("any", 1, "&&"): "is not a key here; did you mean `all`?"}),
+        ("[a, b]", {(): "is one text and must be one name: write the list `[a, b]`"}),
+        ("a/b", {(): "is one text and must be one name: write the list `[a, b]`"}),
+        ({"asset": ["a", "b"]}, {("asset",): "must be an asset's name; for several write `{all: [a, b]}`, or `any`"}),
         ("a & b", {(): "is one text and must be one name: write the list `[a, b]`"}),
         ("a, b and a", {(): "is one text and must be one name: write the list `[a, b, a]`"}),
         ("a OR b", {(): "is one text and must be one name: write `{any: [a, b]}`, or `[a, b]` if all are needed"}),
@@ -256,6 +259,7 @@ def test_one_run_for_each_event_does_not_go_with_all(problems: Callable[..., lis
         ({"not_in": ["eu"]}, "not_in"),
         ({"startsWith": "eu"}, "startsWith"),
         ({">": 5}, ">"),
+        (["> 5", "< 9"], ">"),
     ],
 )
 def test_a_comparison_in_a_where_is_refused(value: Any, operator: str) -> None:
@@ -273,3 +277,19 @@ def test_a_comparison_in_a_where_is_refused(value: Any, operator: str) -> None:
 )
 def test_a_value_that_only_looks_like_a_comparison_is_compared(value: Any) -> None:
     assert [*faults_of_where({"extra.state": value}, ("where",))] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "sign"),
+    [("extra.count >", ">"), ("extra.count >=", ">="), ("extra.count__gt", "gt"), ("extra.a !=", "!=")],
+)
+def test_a_comparison_in_a_path_of_a_where_is_refused(path: str, sign: str) -> None:
+    [(_, sentence)] = faults_of_where({path: 5}, ())
+    assert sentence.startswith(f"is compared for equality, and `{sign}` is no comparison here")
+
+
+@pytest.mark.parametrize(
+    "path", ["extra.a>b", "extra.count", "extra.gt", "extra.a_in", "extra.=", "extra.weight in kg"]
+)
+def test_a_path_that_only_looks_like_a_comparison_is_a_path(path: str) -> None:
+    assert [*faults_of_where({path: 5}, ())] == []

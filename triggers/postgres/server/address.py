@@ -88,7 +88,7 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
     def _readable(cls, dsn: SecretStr | None) -> SecretStr | None:
         if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("write the dsn as postgresql://user:password@host:5432/database")
-        if dsn is not None and _is_cut_in_its_password(dsn.get_secret_value()):
+        if dsn is not None and (_is_cut_in_its_password(dsn.get_secret_value()) or _is_no_url(dsn.get_secret_value())):
             raise ValueError(
                 f"the dsn's password contains a character that ends the address; {PERCENT_ENCODED}, or write host, database, "
                 "user and password as keys of their own"
@@ -218,6 +218,15 @@ def _is_cut_in_its_password(dsn: str) -> bool:
     if "=" in before:  # a query
         return "@" not in network and not re.fullmatch(r"(?:\[.*\]|[^:]*):?[0-9]*", network.rpartition(",")[2])
     return "@" not in network or "@" in after or "/" in after
+
+
+def _is_no_url(dsn: str) -> bool:
+    """Whether a bracket in a password makes the address unreadable."""
+    try:
+        urlsplit(dsn)
+    except ValueError:
+        return True
+    return False
 
 
 def _with_password(dsn: str, password: str) -> str:

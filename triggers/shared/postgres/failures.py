@@ -12,9 +12,7 @@ import asyncpg
 
 from triggers.errors import ConfigurationError, SourceUnavailable
 
-PERCENT_ENCODED: Final = (
-    "percent-encode special characters in a dsn's password (@ is %40, / is %2F, # is %23, ? is %3F, : is %3A, % is %25)"
-)
+PERCENT_ENCODED: Final = "percent-encode special characters in a dsn's password (@ is %40, / is %2F, # is %23, ? is %3F, : is %3A, [ is %5B, % is %25)"
 UNREADABLE_ADDRESS: Final = f"the connection's address cannot be parsed: {PERCENT_ENCODED}"
 SIGN_IN_REFUSED: Final = "28P01"
 SHARED_SESSIONS: Final = (
