@@ -33,7 +33,7 @@ assets:
     uri: postgres://shop/shop/public/orders
     watchers: {orders_rows: {trigger: postgres.new_rows, connection: shop, listen: true}}
   inbox:
-    uri: file:///tmp
+    uri: file://INBOX
     watchers: {inbox_files: {trigger: file.new_files, match: "*.csv"}}
 """
 SINCE = "2026-11-20T09:00:00Z"
@@ -51,7 +51,8 @@ def shop(postgres_database: PostgresDatabase) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def configuration(tmp_path: Path, postgres_database: PostgresDatabase) -> Path:
     path = tmp_path / "watchers.yaml"
-    path.write_text(CONFIGURATION.replace("DSN", postgres_database.dsn))
+    (tmp_path / "inbox").mkdir()
+    path.write_text(CONFIGURATION.replace("DSN", postgres_database.dsn).replace("INBOX", str(tmp_path / "inbox")))
     return path
 
 
