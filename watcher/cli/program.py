@@ -35,7 +35,7 @@ def meant(words: Sequence[str]) -> Sequence[str]:
     return [*_OTHER_WORDS.get((words[0], words[1]), words[:2]), *words[2:]] if len(words) > 1 else words
 
 
-class _Program(Commands):
+class _CommandTree(Commands):
     """The program's own group, which accepts commands by other words, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -54,7 +54,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     """Return the program with the commands that begin with the first of `words`; with all of them, if none does."""
     app = typer.Typer(
         name="watcher",
-        cls=_Program,
+        cls=_CommandTree,
         no_args_is_help=True,
         epilog=EXIT_CODES,
         pretty_exceptions_enable=False,
