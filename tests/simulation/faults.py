@@ -27,11 +27,12 @@ from store.runs.fates import PlaceAtJob
 from store.runs.queue import queues
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
-from tests.simulation import sqlite, virtual
+from tests.simulation import cluster, sqlite, virtual
 from tests.simulation.history import Plan
 from tests.simulation.options import Options
 from tests.simulation.virtual import put
 from watcher.features.clean_source import decision
+from watcher.features.explain import verdicts
 from watcher.scheduling.tries import try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
@@ -65,7 +66,7 @@ class Fault:
 async def _commit(connection: AsyncConnection) -> None:
     """End a transaction half-way, and begin the next when the database has time for it."""
     await connection.commit()
-    await asyncio.sleep(1)
+    await asyncio.sleep(3)
     await connection.begin()
 
 
@@ -241,6 +242,7 @@ def _outlets_again() -> None:
     async def replayed(*_: Any, **__: Any) -> None: ...
 
     put(answers, replay=replayed)
+    put(cluster, LOST_ANSWERS=0.2)
     put(tries, finish=finish)
 
 
@@ -291,9 +293,7 @@ def _leases_that_never_end() -> None:
 
 
 def _answers_failed_for_loaded() -> None:
-    words = dict(store.fates.RUN_STATES)
-    words["success"] = store.fates.Fate.FAILED
-    put(store.fates, RUN_STATES=words)
+    put(verdicts, of_item=lambda fates: store.fates.Fate.FAILED if [*fates] else store.fates.Fate.REPORTED)
 
 
 def _never_follows_own_tries() -> None:
@@ -406,7 +406,13 @@ FAULTS: Final[Mapping[str, Fault]] = {
         ),
         ("gives up on sources", "a source that was away is asked again", _gives_up_on_sources, "source_outage", _ALONE),
         ("leases that never end", "what a killed process held is taken over", _leases_that_never_end, "crash", _ALONE),
-        ("failed for loaded", "explain says what became of an item", _answers_failed_for_loaded, "", _ALONE),
+        (
+            "failed for loaded",
+            "explain says what became of an item",
+            _answers_failed_for_loaded,
+            "-clear -retry -cancel -delete -mark -replay -retention -rewind",
+            _ALONE,
+        ),
         ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),
     )
 }

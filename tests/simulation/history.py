@@ -331,7 +331,7 @@ class History:
         dag_id = self.random.choice(("one", "two", "four"))
         answer = await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": True})
         before = self._made(dag_id)
-        await asyncio.sleep(self.random.random() * 6)
+        await asyncio.sleep(self.random.random() * 14)
         if (
             answer is not None
             and answer.status == 200
