@@ -24,7 +24,6 @@ from store.features.replay import selections
 from store.processes import triggerers
 from store.runs import runs
 from store.runs.fates import PlaceAtJob
-from store.runs.queue import queues
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
 from tests.simulation import cluster, sqlite, virtual
@@ -36,6 +35,7 @@ from watcher.features.explain import verdicts
 from watcher.scheduling.tries import try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
+from watcher.serving.api.routes import dags
 from watcher.triggerer import failures
 
 
@@ -179,13 +179,10 @@ def _looks_only_when_told() -> None:
     put(planning.Scheduler, _schedule_all=schedule)
 
 
-def _runs_paused_jobs() -> None:
-    real = queues.lock_queues
+def _forgets_pauses() -> None:
+    async def pause(*_: Any, **__: Any) -> None: ...
 
-    async def lock(connection: AsyncConnection, dag_ids: Any) -> Any:
-        return [replace(queue, paused=False) for queue in await real(connection, dag_ids)]
-
-    put(queues, lock_queues=lock)
+    put(dags, pause=pause)
 
 
 def _drops_without_a_record() -> None:
@@ -364,7 +361,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _ALONE,
         ),
         ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told, "crash", _ALONE),
-        ("runs paused jobs", "a paused job starts nothing", _runs_paused_jobs, "pause", _ALONE),
+        ("forgets pauses", "a paused job starts nothing", _forgets_pauses, "pause", _ALONE),
         ("drops without a record", "what is taken off a queue is known", _drops_without_a_record, "drop", _ALONE),
         (
             "forgets what runs made",
@@ -410,7 +407,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "failed for loaded",
             "explain says what became of an item",
             _answers_failed_for_loaded,
-            "-clear -retry -cancel -delete -mark -replay -retention -rewind",
+            "-replay -retention -rewind -clear",
             _ALONE,
         ),
         ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),
