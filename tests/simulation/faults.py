@@ -22,7 +22,7 @@ from store.detection.interest import EventOrigin
 from store.features.catchup import catchups
 from store.features.replay import selections
 from store.processes import triggerers
-from store.runs import runs
+from store.runs import consumption, runs
 from store.runs.fates import PlaceAtJob
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
@@ -177,6 +177,32 @@ def _looks_only_when_told() -> None:
         await real(self, dag_ids)
 
     put(planning.Scheduler, _schedule_all=schedule)
+
+
+def _queues_all_but_the_newest() -> None:
+    real = events._queue
+
+    async def queue(connection: AsyncConnection, ids: Sequence[int], asset_ids: Any) -> Any:
+        return await real(connection, ids[:-1] or ids, asset_ids)
+
+    put(events, _queue=queue)
+
+
+def _gives_runs_less_than_they_consumed() -> None:
+    real = consumption.events_of_run
+
+    async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Any:
+        found = await real(connection, dag_id, run_id)
+        return found[:-1] or found
+
+    put(consumption, events_of_run=events_of_run)
+
+
+def _tells_nobody_of_a_success() -> None:
+    async def append(*_: Any, **__: Any) -> Any:
+        return finishing._NO_EVENTS
+
+    put(finishing, _append=append)
 
 
 def _forgets_pauses() -> None:
@@ -351,6 +377,21 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _CLEANS,
         ),
         ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there, "rewrite", _CLEANS),
+        (
+            "queues all but the newest",
+            "each event is queued for all jobs that wait for it",
+            _queues_all_but_the_newest,
+            "",
+            _ALONE,
+        ),
+        (
+            "gives runs less",
+            "a job gets all events that its run has consumed",
+            _gives_runs_less_than_they_consumed,
+            "",
+            _ALONE,
+        ),
+        ("tells nobody", "a success is an event of each outlet", _tells_nobody_of_a_success, "", _ALONE),
         ("replay twice", "a replay queues only what was never consumed", _replays_what_was_loaded, "replay", _ALONE),
         ("no fence of tries", "a token is good for one try", _no_fence_of_tries, "cancel", _ALONE),
         (

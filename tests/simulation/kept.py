@@ -27,5 +27,15 @@ FINDS: Final[Mapping[str, int]] = {
     "catches up in part": 25,
     "forgets deleted runs": 66,
     "replay twice": 3,
+    "queues all but the newest": 4,
+    "gives runs less": 4,
+    "tells nobody": 4,
+    "no fence of tries": 51,
+    "rewinds undone": 20,
+    "watermark before events": 25,
+    "events before watermark": 25,
+    "outlets again": 20,
+    "failed for loaded": 72,
+    "forgets pauses": 20,
 }
 """A seed that finds each planted fault."""
