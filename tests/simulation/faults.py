@@ -22,19 +22,20 @@ from store.detection.interest import EventOrigin
 from store.features.catchup import catchups
 from store.features.replay import selections
 from store.processes import triggerers
-from store.runs import runs
+from store.runs import consumption, runs
 from store.runs.fates import PlaceAtJob
-from store.runs.queue import queues
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
-from tests.simulation import sqlite, virtual
+from tests.simulation import cluster, sqlite, virtual
 from tests.simulation.history import Plan
 from tests.simulation.options import Options
 from tests.simulation.virtual import put
 from watcher.features.clean_source import decision
+from watcher.features.explain import verdicts
 from watcher.scheduling.tries import try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
+from watcher.serving.api.routes import dags
 from watcher.triggerer import failures
 
 
@@ -65,7 +66,7 @@ class Fault:
 async def _commit(connection: AsyncConnection) -> None:
     """End a transaction half-way, and begin the next when the database has time for it."""
     await connection.commit()
-    await asyncio.sleep(1)
+    await asyncio.sleep(3)
     await connection.begin()
 
 
@@ -178,13 +179,36 @@ def _looks_only_when_told() -> None:
     put(planning.Scheduler, _schedule_all=schedule)
 
 
-def _runs_paused_jobs() -> None:
-    real = queues.lock_queues
+def _queues_all_but_the_newest() -> None:
+    real = events._queue
 
-    async def lock(connection: AsyncConnection, dag_ids: Any) -> Any:
-        return [replace(queue, paused=False) for queue in await real(connection, dag_ids)]
+    async def queue(connection: AsyncConnection, ids: Sequence[int], asset_ids: Any) -> Any:
+        return await real(connection, ids[:-1] or ids, asset_ids)
 
-    put(queues, lock_queues=lock)
+    put(events, _queue=queue)
+
+
+def _gives_runs_less_than_they_consumed() -> None:
+    real = consumption.events_of_run
+
+    async def events_of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Any:
+        found = await real(connection, dag_id, run_id)
+        return found[:-1] or found
+
+    put(consumption, events_of_run=events_of_run)
+
+
+def _tells_nobody_of_a_success() -> None:
+    async def append(*_: Any, **__: Any) -> Any:
+        return finishing._NO_EVENTS
+
+    put(finishing, _append=append)
+
+
+def _forgets_pauses() -> None:
+    async def pause(*_: Any, **__: Any) -> None: ...
+
+    put(dags, pause=pause)
 
 
 def _drops_without_a_record() -> None:
@@ -241,6 +265,7 @@ def _outlets_again() -> None:
     async def replayed(*_: Any, **__: Any) -> None: ...
 
     put(answers, replay=replayed)
+    put(cluster, LOST_ANSWERS=0.2)
     put(tries, finish=finish)
 
 
@@ -291,9 +316,7 @@ def _leases_that_never_end() -> None:
 
 
 def _answers_failed_for_loaded() -> None:
-    words = dict(store.fates.RUN_STATES)
-    words["success"] = store.fates.Fate.FAILED
-    put(store.fates, RUN_STATES=words)
+    put(verdicts, of_item=lambda fates: store.fates.Fate.FAILED if [*fates] else store.fates.Fate.REPORTED)
 
 
 def _never_follows_own_tries() -> None:
@@ -354,6 +377,21 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _CLEANS,
         ),
         ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there, "rewrite", _CLEANS),
+        (
+            "queues all but the newest",
+            "each event is queued for all jobs that wait for it",
+            _queues_all_but_the_newest,
+            "",
+            _ALONE,
+        ),
+        (
+            "gives runs less",
+            "a job gets all events that its run has consumed",
+            _gives_runs_less_than_they_consumed,
+            "",
+            _ALONE,
+        ),
+        ("tells nobody", "a success is an event of each outlet", _tells_nobody_of_a_success, "", _ALONE),
         ("replay twice", "a replay queues only what was never consumed", _replays_what_was_loaded, "replay", _ALONE),
         ("no fence of tries", "a token is good for one try", _no_fence_of_tries, "cancel", _ALONE),
         (
@@ -364,7 +402,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _ALONE,
         ),
         ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told, "crash", _ALONE),
-        ("runs paused jobs", "a paused job starts nothing", _runs_paused_jobs, "pause", _ALONE),
+        ("forgets pauses", "a paused job starts nothing", _forgets_pauses, "pause", _ALONE),
         ("drops without a record", "what is taken off a queue is known", _drops_without_a_record, "drop", _ALONE),
         (
             "forgets what runs made",
@@ -406,7 +444,13 @@ FAULTS: Final[Mapping[str, Fault]] = {
         ),
         ("gives up on sources", "a source that was away is asked again", _gives_up_on_sources, "source_outage", _ALONE),
         ("leases that never end", "what a killed process held is taken over", _leases_that_never_end, "crash", _ALONE),
-        ("failed for loaded", "explain says what became of an item", _answers_failed_for_loaded, "", _ALONE),
+        (
+            "failed for loaded",
+            "explain says what became of an item",
+            _answers_failed_for_loaded,
+            "-replay -retention -rewind -clear",
+            _ALONE,
+        ),
         ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),
     )
 }

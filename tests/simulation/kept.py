@@ -13,5 +13,29 @@ KEPT: Final[Mapping[int, str]] = {
     67: "three files of one installation that differ: a run waits until its leader knows the job: the simulator's own fault",
 }
 """What each has found."""
-FINDS: Final[Mapping[str, int]] = {}
+FINDS: Final[Mapping[str, int]] = {
+    "no fence of positions": 18,
+    "reload empties queues": 25,
+    "drops without a record": 60,
+    "forgets what runs made": 3,
+    "consumes for all jobs": 4,
+    "consumes without a record": 4,
+    "loses drivers at a restart": 4,
+    "gives up on sources": 40,
+    "leases that never end": 4,
+    "forgets own tries": 4,
+    "catches up in part": 25,
+    "forgets deleted runs": 66,
+    "replay twice": 3,
+    "queues all but the newest": 4,
+    "gives runs less": 4,
+    "tells nobody": 4,
+    "no fence of tries": 51,
+    "rewinds undone": 20,
+    "watermark before events": 25,
+    "events before watermark": 25,
+    "outlets again": 20,
+    "failed for loaded": 72,
+    "forgets pauses": 20,
+}
 """A seed that finds each planted fault."""
