@@ -27,6 +27,7 @@ FINDS: Final[Mapping[str, int]] = {
     "catches up in part": 25,
     "forgets deleted runs": 66,
     "replay twice": 3,
+    "cleaned after the first job": 102,
     "queues all but the newest": 4,
     "gives runs less": 4,
     "tells nobody": 4,
