@@ -180,13 +180,6 @@ def _forgets_pauses() -> None:
     put(dags, pause=pause)
 
 
-def _drops_without_a_record() -> None:
-    async def take_off(connection: AsyncConnection, which: Any, **_: Any) -> int:
-        return (await connection.execute(delete(queued_event).where(which))).rowcount
-
-    put(dropped_events, take_off=take_off)
-
-
 def _forgets_what_runs_made() -> None:
     async def record(connection: AsyncConnection, ids: Any) -> None: ...
 
@@ -352,7 +345,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _ALONE,
         ),
         ("forgets pauses", "a paused job starts nothing", _forgets_pauses, "pause", _ALONE),
-        ("drops without a record", "what is taken off a queue is known", _drops_without_a_record, "drop", _ALONE),
         (
             "forgets what runs made",
             "the clean-up of a run changes no fate",
