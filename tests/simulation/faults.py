@@ -13,8 +13,6 @@ from sqlalchemy import bindparam, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import store.fates
-import triggers.local_folder.cleaning
-import watcher.scheduling.planning.scheduler
 from store.catalog import dropped_events
 from store.database.schema import queued_event, run_asset_event, watcher_position
 from store.detection import detections, events, positions
@@ -26,7 +24,7 @@ from store.runs import consumption, runs
 from store.runs.fates import PlaceAtJob
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
-from tests.simulation import cluster, sqlite, virtual
+from tests.simulation import cluster
 from tests.simulation.history import Plan
 from tests.simulation.options import Options
 from tests.simulation.virtual import put
@@ -103,17 +101,6 @@ def _halves(*, position_first: bool) -> Callable[[], None]:
     return plant
 
 
-def _lease_by_another_clock() -> None:
-    """Let each process compare leases with its own clock."""
-    world = virtual.world_time
-
-    def time_here() -> Any:
-        process = virtual.PROCESS.get()
-        return world(0.0 if process is None else process.offset)
-
-    put(sqlite, world_time=time_here)
-
-
 def _reload_empties_queues() -> None:
     from store.catalog import catalog_sync  # noqa: PLC0415  the reloader calls it by its module
 
@@ -134,11 +121,6 @@ def _cleans_after_the_first_job() -> None:
         return None if any(each.fate in store.fates.HAS_LOADED for each in fates) else real(owed, fates)
 
     put(decision, _obstacle=obstacle)
-
-
-def _cleans_what_is_there() -> None:
-    """Let whatever is there under a name be removed, also what was written meanwhile."""
-    put(triggers.local_folder.cleaning, is_as_loaded=lambda _file, _status: True)
 
 
 def _replays_what_was_loaded() -> None:
@@ -164,19 +146,6 @@ def _consumes_for_all_jobs() -> None:
         return made
 
     put(runs, create_triggered_runs=create)
-
-
-def _looks_only_when_told() -> None:
-    planning = watcher.scheduling.planning.scheduler
-    put(planning, CHECK_EVERY=timedelta(days=1))
-    real = planning.Scheduler._schedule_all
-
-    async def schedule(self: Any, dag_ids: Sequence[str]) -> None:
-        if len(dag_ids) > 1 and virtual.current().random.random() < 0.5:
-            dag_ids = dag_ids[:1]
-        await real(self, dag_ids)
-
-    put(planning.Scheduler, _schedule_all=schedule)
 
 
 def _queues_all_but_the_newest() -> None:
@@ -211,13 +180,6 @@ def _forgets_pauses() -> None:
     put(dags, pause=pause)
 
 
-def _drops_without_a_record() -> None:
-    async def take_off(connection: AsyncConnection, which: Any, **_: Any) -> int:
-        return (await connection.execute(delete(queued_event).where(which))).rowcount
-
-    put(dropped_events, take_off=take_off)
-
-
 def _forgets_what_runs_made() -> None:
     async def record(connection: AsyncConnection, ids: Any) -> None: ...
 
@@ -237,17 +199,6 @@ def _catches_up_in_part() -> None:
         return await real(connection, dag_id, replace(which, at=which.at + 1), limit=limit, filtered=filtered)
 
     put(catchups, queue=queue)
-
-
-def _outlets_apart() -> None:
-    """Commit the end of a try, and then its outlets' events."""
-    real = finishing._append
-
-    async def append(connection: AsyncConnection, *arguments: Any, **options: Any) -> Any:
-        await _commit(connection)
-        return await real(connection, *arguments, **options)
-
-    put(finishing, _append=append)
 
 
 def _outlets_again() -> None:
@@ -361,13 +312,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "crash",
             _ALONE,
         ),
-        (
-            "lease by another clock",
-            "leases are compared by the database's clock",
-            _lease_by_another_clock,
-            "clock_step -freeze -outage -slow_commit -crash -retention",
-            _SEVERAL,
-        ),
         ("reload empties queues", "a reload keeps what is queued", _reload_empties_queues, "reload", _ALONE),
         (
             "cleaned after the first job",
@@ -376,7 +320,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "",
             _CLEANS,
         ),
-        ("cleans what is there", "only what was loaded is removed", _cleans_what_is_there, "rewrite", _CLEANS),
         (
             "queues all but the newest",
             "each event is queued for all jobs that wait for it",
@@ -401,9 +344,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "",
             _ALONE,
         ),
-        ("looks only when told", "a lost hint costs time, never work", _looks_only_when_told, "crash", _ALONE),
         ("forgets pauses", "a paused job starts nothing", _forgets_pauses, "pause", _ALONE),
-        ("drops without a record", "what is taken off a queue is known", _drops_without_a_record, "drop", _ALONE),
         (
             "forgets what runs made",
             "the clean-up of a run changes no fate",
@@ -419,7 +360,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _ALONE,
         ),
         ("catches up in part", "a new job with catchup gets all stored events", _catches_up_in_part, "reload", _ALONE),
-        ("outlets apart", "an end and the events of its outlets are stored together", _outlets_apart, "crash", _ALONE),
         ("outlets again", "a repeated report changes nothing", _outlets_again, "", _ALONE),
         (
             "rewinds undone",

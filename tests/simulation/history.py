@@ -173,7 +173,6 @@ class History:
     def _write_configuration(self, name: str, interval: str = "2s") -> None:
         folder = self.root / name
         folder.mkdir(exist_ok=True)
-        shutil.copy(self.root / "job.py", folder / "job.py")
         self.options.write(
             folder / "watcher.yaml",
             folder / "home",

@@ -57,9 +57,9 @@ class Options:
         """Yield each pair of values."""
         yield from combinations(sorted(self.values.items()), 2)
 
-    def jobs(self, *, with_late: bool) -> Mapping[str, Any]:
+    def jobs(self, application: str, *, with_late: bool) -> Mapping[str, Any]:
         """Return the jobs, by name, each with its schedule as the model reads it."""
-        spark = {"submitter": "tests.simulation.cluster.StandIn", "application": "job.py"}
+        spark = {"submitter": "tests.simulation.cluster.StandIn", "application": application}
         batch: dict[str, Any] = {"mode": self["batch"]}
         if self["debounce"]:
             batch |= {"debounce": self["debounce"], "max_wait": "10s"}
@@ -125,7 +125,7 @@ class Options:
                         "store": {"cleanup_interval": "1m"},
                     },
                     "assets": assets,
-                    "jobs": dict(self.jobs(with_late=with_late)),
+                    "jobs": dict(self.jobs(str(folder / "job.py"), with_late=with_late)),
                 }
             )
         )

@@ -36,6 +36,6 @@ def test_a_seed_played_twice_gives_the_same_trace() -> None:
     simulated("--seeds", str(TWICE), "--first", "20000", "--twice")
 
 
-@pytest.mark.parametrize("fault", ["watermark before events", "drops without a record", "reload empties queues"])
+@pytest.mark.parametrize("fault", ["watermark before events", "no fence of tries", "reload empties queues"])
 def test_a_planted_fault_is_found_by_the_seed_that_is_kept_for_it(fault: str) -> None:
     assert f"{fault}: seed {FINDS[fault]}: " in simulated("--fault", fault, "--seeds", "1")
