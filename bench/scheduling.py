@@ -50,6 +50,7 @@ from store.features.replay import replays
 from store.features.replay.selections import ReplayRange
 from store.keys import Batching, CronSchedule, JobDefinition
 from store.runs import runs
+from store.runs.tries.changed_items import NO_ITEM_HOOKS
 from watcher.configuration.declarations import planners, steps
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
@@ -139,6 +140,8 @@ async def look(database: Database) -> float:
         ),
         home_id="55555555-5555-5555-5555-555555555555",
         hooks=NO_HOOKS,
+        item_hooks=NO_ITEM_HOOKS,
+        on_end=lambda: None,
         limits=AdmissionLimits(parallelism=RUNNING, memory_mb=10_000, warm_memory_mb=0),
         lease=timedelta(seconds=15),
         running=lambda: [Needs(memory_mb=500)] * RUNNING,
@@ -218,7 +221,7 @@ async def replay(database: Database) -> tuple[float, float]:
         dag_id="job_0", since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2100, 1, 1, tzinfo=UTC)
     )
     async with database.transaction() as connection:
-        _, counts = await replays.begin(connection, forever, actor="bench", expected_count=None)
+        _, counts = await replays.begin(connection, forever, NO_ITEM_HOOKS, actor="bench", expected_count=None)
     assert counts.queued == REPLAYED, counts
     await scheduler.check()
     took = time.monotonic() - begun, time.process_time() - spent
