@@ -765,8 +765,12 @@ FEW_KEYS = ("1|x", "1|y", "2|x")
 
 
 def partitioned_history(number: int) -> list[Action]:
-    """Return a history in which every job takes partitions, and none has a clock. In every other one, events have few keys."""
+    """Return a history in which every job takes partitions, and none has a clock.
+
+    In every other one, events have few keys; in half of these, partitions that are complete are delivered again.
+    """
     random = Random(f"{SEED}/partitions/{number}")
+    again = number % 4 == 3
     history: list[Action] = []
     for kind, what in random_history(random, 60):
         if kind == "reload":
@@ -774,12 +778,25 @@ def partitioned_history(number: int) -> list[Action]:
                 name: replace(each, per_partition=True, each=False, month=None, joint=False)
                 for name, each in what.items()
             }
-            history.append((kind, jobs))
+            history.append((kind, _delivered_again(jobs, random) if again else jobs))
         elif kind == "event" and number % 2:
             history.append((kind, replace(what, asset=random.choice("aab"), key=random.choice(FEW_KEYS))))
         else:
             history.append((kind, what))
     return history
+
+
+def _delivered_again(jobs: Mapping[str, ModelJob], random: Random) -> dict[str, ModelJob]:
+    some = (ModelComplete(items=2, again=True), ModelComplete(marked=True, again=True))
+    return {
+        name: replace(
+            each,
+            schedule=random.choice(("a", {"any": ["a", "b"]})),
+            by=("day",),
+            complete=random.choice(some) if each.complete is None else replace(each.complete, again=True),
+        )
+        for name, each in jobs.items()
+    }
 
 
 def history_of_manifests(number: int) -> list[Action]:
