@@ -570,6 +570,7 @@ class History:
             excused = run in self.cluster.failed_by_job or run in self.cluster.could_not_read or is_touched
             if row["state"] == "failed" and not excused and not self.asked.is_past_retention:
                 self.faults.append(f"{run} failed, and nothing failed: {row['reason']}")
+        self._judge_successes(events)
 
     def _judge_loaded(self, run: tuple[str, str], named: Sequence[Item], newest: Mapping[str, str]) -> None:
         """What a run left out was removed by the cleaner, or a newer version of its path came to the job; the newest of a run counts."""
