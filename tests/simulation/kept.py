@@ -35,7 +35,7 @@ FINDS: Final[Mapping[str, int]] = {
     "watermark before events": 25,
     "events before watermark": 25,
     "outlets again": 20,
-    "failed for loaded": 72,
+    "failed for loaded": 36,
     "forgets pauses": 20,
     "leaves out the newest": 9,
 }
