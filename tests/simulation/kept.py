@@ -11,6 +11,7 @@ KEPT: Final[Mapping[int, str]] = {
     57: "a start whose first commit is not answered for half a minute ends: as documented, excused",
     66: "the same as 55, with a replay before",
     67: "three files of one installation that differ: a run waits until its leader knows the job: the simulator's own fault",
+    150: "a reload that fails for want of the database: the changed files counted as read, and were never applied",
 }
 """What each has found."""
 FINDS: Final[Mapping[str, int]] = {
