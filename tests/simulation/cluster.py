@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
 from tests.simulation.daemons import Answer, Daemon, NoAnswer
@@ -34,9 +35,19 @@ LOST_ANSWERS: Final = 0.03
 
 
 def items_of(extra: Mapping[str, Any]) -> list[Item]:
-    """Return what an event names."""
-    files = [Version(path=each["path"], modified=each["last_modified"]) for each in extra.get("files", ())]
-    return [*files, *extra.get("rows", ())]
+    """Return what an event names. A file that the cleaner has moved is the version that it was."""
+    return [*(original for original, _ in files_of(extra)), *extra.get("rows", ())]
+
+
+def files_of(extra: Mapping[str, Any]) -> list[tuple[Version, Version]]:
+    """Return the files that an event names, each with where it is read."""
+    return [
+        (
+            Version(path=each.get("moved_from", each["path"]), modified=each["last_modified"]),
+            Version(path=each["path"], modified=each["last_modified"]),
+        )
+        for each in extra.get("files", ())
+    ]
 
 
 @dataclass(eq=False)
@@ -71,7 +82,7 @@ class Cluster:
     failed_by_job: set[tuple[str, str]] = field(default_factory=set)
     """The runs of which a try failed by itself."""
     could_not_read: set[tuple[str, str]] = field(default_factory=set)
-    """The runs of which a try did not find a file."""
+    """The runs whose last try that missed files found nothing at the place of one: it may be gone for good."""
 
     def begin(self, submission: Submission) -> None:
         if submission.tag in self.drivers:
@@ -95,14 +106,14 @@ class Cluster:
         if claimed.status != 200:
             return 3
         triggering = claimed.json["triggering_asset_events"]
-        items = [item for events in triggering.values() for event in events for item in items_of(event["extra"])]
+        extras = [event["extra"] for events in triggering.values() for event in events]
         await asyncio.sleep(loop.random.random() * self.longest)
-        fails = loop.random.random() < self.failing
-        missing = [each for each in items if isinstance(each, Version) and not self.folder.is_there(each)]
-        if missing or fails:
-            (self.could_not_read if missing else self.failed_by_job).add((dag_id, run_id))
+        if loop.random.random() < self.failing:
+            self.failed_by_job.add((dag_id, run_id))
             if loop.random.random() < 0.5:
                 await self._insist(driver, "finish", {"state": "failed", "message": "it failed"})
+            return 1
+        if (items := await self._read(driver, extras)) is None:
             return 1
         accepted = await self._insist(driver, "progress", {"stages": 1, "tasks": 1, "tasks_done": 1})
         if accepted.status != 204:
@@ -122,9 +133,33 @@ class Cluster:
         loop.note("loaded", f"{dag_id} {len(items)}")
         return 0
 
+    async def _read(self, driver: Driver, extras: Sequence[Mapping[str, Any]]) -> list[Item] | None:
+        """Return what is loaded. Files that are missing, and superseded by what the daemon says, are left out; None: others are missing."""
+        run, left_out = (driver.key.dag_id, driver.key.run_id), set[str]()
+        if self._missing(extras, left_out):
+            names = sorted({place.path for extra in extras for _, place in files_of(extra)})
+            answer = await self._insist(driver, "superseded", {"paths": names})
+            left_out.update(answer.json["superseded"] if answer.status == 200 else ())
+        if missing := self._missing(extras, left_out):
+            is_gone = not all(each["overwritten"] for each in missing)
+            (self.could_not_read.add if is_gone else self.could_not_read.discard)(run)
+            current().note("missed", f"{run} {missing}")
+            body = {"state": "failed", "message": "files are missing", "missing": missing}
+            await self._insist(driver, "finish", body)
+            return None
+        files = [file for extra in extras for file, place in files_of(extra) if place.path not in left_out]
+        return [*files, *(row for extra in extras for row in extra.get("rows", ()))]
+
+    def _missing(self, extras: Sequence[Mapping[str, Any]], left_out: Collection[str]) -> list[dict[str, Any]]:
+        """Return the files that are not as the events say, as the SDK reports them."""
+        places = {place for extra in extras for _, place in files_of(extra)}
+        missing = {each.path for each in places if each.path not in left_out and not self.folder.is_there(each)}
+        return [{"path": each, "overwritten": Path(each).exists()} for each in sorted(missing)]
+
     async def _insist(self, driver: Driver, path: str, body: Mapping[str, Any]) -> Answer:
         """Send a request until it is answered: as the SDK does, with one key for all its repetitions."""
         loop = current()
+        at = path if path == "superseded" else f"tries/{path}"
         headers = {"authorization": f"Bearer {driver.context['token']}", "idempotency-key": f"{driver.tag} {path}"}
         while True:
             daemon = self._reached(driver)
@@ -133,7 +168,7 @@ class Cluster:
                 await asyncio.sleep(1 + loop.random.random())
                 continue
             try:
-                answer = await daemon.ask("POST", f"/execution/tries/{path}", dict(body), headers=headers)
+                answer = await daemon.ask("POST", f"/execution/{at}", dict(body), headers=headers)
             except NoAnswer:
                 await asyncio.sleep(1 + loop.random.random())
                 continue

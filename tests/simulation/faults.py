@@ -9,19 +9,21 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 import store.fates
 from store.catalog import dropped_events
-from store.database.schema import queued_event, run_asset_event, watcher_position
+from store.database.schema import queued_event, run, run_asset_event, watcher_position
 from store.detection import detections, events, positions
 from store.detection.interest import EventOrigin
 from store.features.catchup import catchups
 from store.features.replay import selections
+from store.features.versions import superseded_items
 from store.processes import triggerers
 from store.runs import consumption, runs
 from store.runs.fates import PlaceAtJob
+from store.runs.runs import this_run
 from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
 from tests.simulation import cluster
@@ -151,8 +153,8 @@ def _consumes_for_all_jobs() -> None:
 def _queues_all_but_the_newest() -> None:
     real = events._queue
 
-    async def queue(connection: AsyncConnection, ids: Sequence[int], asset_ids: Any) -> Any:
-        return await real(connection, ids[:-1] or ids, asset_ids)
+    async def queue(connection: AsyncConnection, rows: Sequence[Any], ids: Sequence[int]) -> Any:
+        return await real(connection, rows, ids[:-1] or ids)
 
     put(events, _queue=queue)
 
@@ -268,6 +270,20 @@ def _leases_that_never_end() -> None:
 
 def _answers_failed_for_loaded() -> None:
     put(verdicts, of_item=lambda fates: store.fates.Fate.FAILED if [*fates] else store.fates.Fate.REPORTED)
+
+
+def _leaves_out_whatever_is_asked_for() -> None:
+    """Say of each file that a job misses that a newer version supersedes it."""
+
+    async def missed(connection: AsyncConnection, task: Any, names: Any) -> Mapping[str, Sequence[Any]]:
+        of_run = select(run.c.id).where(this_run(task.dag_id, task.run_id))
+        _, versions = await superseded_items._versions_of_runs(
+            connection, [*(await connection.execute(of_run)).scalars()]
+        )
+        newest = [each for newest, _ in versions.values() for same in newest.values() for each in same]
+        return {each.path.name: [superseded_items._item(each)] for each in newest if each.path.name in names}
+
+    put(superseded_items, missed=missed)
 
 
 def _never_follows_own_tries() -> None:
@@ -389,6 +405,13 @@ FAULTS: Final[Mapping[str, Fault]] = {
             "explain says what became of an item",
             _answers_failed_for_loaded,
             "-replay -retention -rewind -clear",
+            _ALONE,
+        ),
+        (
+            "leaves out the newest",
+            "only what a newer version supersedes is left out",
+            _leaves_out_whatever_is_asked_for,
+            "vanish",
             _ALONE,
         ),
         ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),

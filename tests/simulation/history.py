@@ -29,6 +29,7 @@ from tests.simulation.daemons import Answer, Daemon, Death, NoAnswer, opened
 from tests.simulation.options import PARTS, Options
 from tests.simulation.sources import FAULTS, ROWS, Folder, Version
 from tests.simulation.virtual import VirtualLoop, current
+from watcher.scheduling.planning.scheduler import CHECK_EVERY
 
 DEEDS: Final = (
     "rewind",
@@ -64,8 +65,8 @@ STRIDE: Final = 271
 """Has no divisor in common with the array's length, so that neighbouring seeds draw rows that lie apart."""
 AT_ONCE: Final = 4
 """The rows of the array that one history plays."""
-SETTLED_AFTER: Final = 25.0
-"""Seconds without any change after which a history is at rest."""
+SETTLED_AFTER: Final = CHECK_EVERY.total_seconds() + 4
+"""Seconds without any change after which a history is at rest: a leader may look that late at what another process has stored."""
 LONGEST_REST: Final = 900.0
 
 
@@ -544,27 +545,69 @@ class History:
         return schedules
 
     def _judge_runs(self, events: Mapping[int, tuple[str, list[Item], str | None]]) -> None:
-        """A run that succeeded has loaded what its events name, once; its outlets have one event for each success."""
-        items: dict[tuple[str, str], list[Item]] = {}
-        for row in self.judge.execute("SELECT dag_id, run_id, event_id FROM run_asset_event"):
-            items.setdefault((row["dag_id"], row["run_id"]), []).extend(events[row["event_id"]][1])
+        """A run that succeeded has loaded what its events name, once, but for what may be left out."""
+        named: dict[tuple[str, str], list[tuple[int, Item]]] = {}
+        at_job: dict[str, set[int]] = {}
+        for row in self.judge.execute("SELECT dag_id, run_id, event_id FROM run_asset_event ORDER BY event_id"):
+            event_id = row["event_id"]
+            at_job.setdefault(row["dag_id"], set()).add(event_id)
+            of_run = named.setdefault((row["dag_id"], row["run_id"]), [])
+            of_run.extend((event_id, item) for item in events[event_id][1])
+        for row in self.judge.execute("SELECT dag_id, event_id FROM queued_event"):
+            at_job.setdefault(row["dag_id"], set()).add(row["event_id"])
+        newest: dict[str, dict[str, str]] = {}
+        for dag_id, numbers in at_job.items():
+            for version in (item for number in numbers for item in events[number][1] if isinstance(item, Version)):
+                _note_newest(newest.setdefault(dag_id, {}), version)
+        for (dag_id, _), loaded in self.cluster.table.items():
+            for version in (item for item in loaded if isinstance(item, Version)):
+                _note_newest(newest.setdefault(dag_id, {}), version)
         for row in self.judge.execute("SELECT dag_id, run_id, state, reason FROM run"):
             run = (row["dag_id"], row["run_id"])
             is_touched = run in self.asked.touched or run[0] in self.asked.decided
-            loaded = sorted(map(str, self.cluster.table.get(run, ())))
-            if row["state"] == "success" and not is_touched and loaded != sorted(map(str, items.get(run, ()))):
-                self.faults.append(f"{run} loaded {loaded}, and its events name {items.get(run)}")
+            if row["state"] == "success" and not is_touched:
+                self._judge_loaded(run, [item for _, item in named.get(run, ())], newest.get(run[0], {}))
             excused = run in self.cluster.failed_by_job or run in self.cluster.could_not_read or is_touched
-            if row["state"] == "failed" and not excused:
+            if row["state"] == "failed" and not excused and not self.asked.is_past_retention:
                 self.faults.append(f"{run} failed, and nothing failed: {row['reason']}")
         self._judge_successes(events)
+
+    def _judge_loaded(self, run: tuple[str, str], named: Sequence[Item], newest: Mapping[str, str]) -> None:
+        """What a run left out was removed by the cleaner, or a newer version of its path came to the job; the newest of a run counts."""
+        loaded = Counter(self.cluster.table.get(run, ()))
+        if unknown := loaded - Counter(named):
+            self.faults.append(f"{run} loaded {sorted(map(str, unknown.elements()))}, which its events do not name")
+        in_run: dict[str, str] = {}
+        for version in (item for item in named if isinstance(item, Version)):
+            _note_newest(in_run, version)
+        for item in loaded:
+            if isinstance(item, Version) and item.modified != in_run.get(item.path, item.modified):
+                self.faults.append(f"{run} loaded {item}, and its events name a newer version")
+        for item in Counter(named) - loaded:
+            if isinstance(item, Version) and item.modified < in_run[item.path]:
+                self.counts["superseded in a run"] += 1
+            elif wrong := self._wrong_to_leave_out(item, newest):
+                self.faults.append(f"{run} left out {item}{wrong}")
+
+    def _wrong_to_leave_out(self, item: Item, newest: Mapping[str, str]) -> str:
+        """Return what is wrong with leaving out an item of which the run has no newer version; '': nothing."""
+        if not isinstance(item, Version):
+            return ", which cannot be gone"
+        if item in self.folder.gone:
+            self.counts["superseded"] += 1
+            return "" if newest.get(item.path, "") > item.modified else ", and no newer version came to the job"
+        self.counts["left out because it was cleaned"] += 1
+        is_cleaned = self.options["clean_source"] == "delete" and not self.folder.is_there(item)
+        return "" if is_cleaned else ", which nobody removed"
 
     def _judge_successes(self, events: Mapping[int, tuple[str, list[Item], str | None]]) -> None:
         """Each success counts once, and none after a person has ended its run."""
         outlets = Counter(source for asset, _, source in events.values() if asset == "c" and source)
         wanted = Counter(f"{dag_id} {run_id}" for dag_id, run_id, _ in self.cluster.successes if dag_id == "one")
         if not self.asked.is_past_retention:
-            for source in outlets.keys() | wanted.keys():
+            open_keys = (each.key for each in self.cluster.drivers.values() if not each.is_over)
+            unanswered = {f"{key.dag_id} {key.run_id}" for key in open_keys}  # of a tick that came just before the end
+            for source in (outlets.keys() | wanted.keys()) - unanswered:
                 if outlets[source] != wanted[source]:
                     self.faults.append(
                         f"{source} succeeded {wanted[source]} times, and its outlet has {outlets[source]} events"
@@ -631,6 +674,10 @@ class History:
                     self.faults.append(
                         f"explain says {each['state']} of {version.path} ({each['sentence']}): {sorted(allowed)} are right"
                     )
+
+
+def _note_newest(newest: dict[str, str], version: Version) -> None:
+    newest[version.path] = max(newest.get(version.path, ""), version.modified)
 
 
 def played(plan: Plan, root: Path, template: Path) -> Outcome:

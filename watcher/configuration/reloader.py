@@ -196,6 +196,7 @@ class Reloader:
         """
         async with self._turn:
             result: Result = "failed"
+            read_as = self._read_as
             try:
                 with anyio.CancelScope(shield=True):
                     outcome = await self._reload(actor)
@@ -205,6 +206,9 @@ class Reloader:
                 self.health.reload_fault = str(refused)
                 problems = [str(problem) for problem in refused.problems]
                 log.error("configuration.refused", actor=actor, problems=problems)  # noqa: TRY400  expected: no traceback
+                raise
+            except BaseException:
+                self._read_as = read_as  # the files are still to be applied, as their watch has to see
                 raise
             finally:
                 self.metrics.reloads.labels(result).inc()
