@@ -21,6 +21,7 @@ from sqlalchemy import select
 from store.database import Database, sqlite_url
 from store.database.schema import asset, asset_event
 from store.features.outbox.tables import outbox
+from tests.arrivals import arrive
 from tests.effort import LONG, PATIENCE, SEED, effort
 from tests.servers import running_postgres
 from tests.stand_in_airflow import Fault, StandInAirflow, stand_in_airflow
@@ -91,7 +92,7 @@ async def test_kills_lose_no_event_and_only_lost_answers_cause_repeats_which_are
             for _ in range(KILLS):
                 for _ in range(random.randint(1, 4)):
                     files += 1
-                    (inbox / f"{files}.json").write_text("{}")
+                    arrive(inbox / f"{files}.json", "{}")
                     foreign.append(airflow.tell("their_orders", late=random.uniform(0, 30)))
                 airflow.faults.extend(random.choices(FAULTS, k=random.randint(0, 2)))
                 await anyio.sleep(random.uniform(0, 1.5))

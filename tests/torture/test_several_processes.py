@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests.arrivals import arrive
 from tests.effort import effort
 from tests.stand_in_spark import stand_in_spark
 from tests.torture.daemons import Daemons, until
@@ -149,7 +150,7 @@ def test_an_event_flows_through_processes_of_one_role_each_and_a_standby_schedul
 
         def send() -> None:
             sent.append(f"{inbox}/{len(sent)}.txt")
-            Path(sent[-1]).write_text("x")
+            arrive(Path(sent[-1]))
 
         def is_read() -> bool:
             return len(read.read_text().split()) >= len(sent)

@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from tests.arrivals import arrive
 from tests.effort import PATIENCE
 from tests.forks import Forked
 from tests.servers import running_postgres
@@ -209,7 +210,7 @@ class World:
 
     def put(self, name: str, folder: str = "inbox") -> None:
         (self.folder / folder).mkdir(parents=True, exist_ok=True)
-        (self.folder / folder / f"{name}.csv").write_text(f"id\n{name}\n")
+        arrive(self.folder / folder / f"{name}.csv", f"id\n{name}\n")
 
     def work(self, api: httpx.Client) -> None:
         """Do the work: two files, a job that loaded each, a paused job, a job that waits for a second asset, and a working driver.

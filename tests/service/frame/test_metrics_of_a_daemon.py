@@ -22,6 +22,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from tests import loopback
+from tests.arrivals import arrive
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase
 from tests.stand_in_spark import stand_in_spark
@@ -178,7 +179,7 @@ def test_each_metric_moves_and_one_trace_goes_all_the_way(tmp_path: Path, shop: 
         assert daemon.number("runs_total", dag_id="load", state="success") == 0
         version = daemon.number("position_version", watcher="files")
 
-        (tmp_path / "inbox" / "one.csv").write_text("1")
+        arrive(tmp_path / "inbox" / "one.csv")
         until(lambda: daemon.number("runs_total", dag_id="load", state="success") == 1)
         assert daemon.number("items_total", watcher="files", asset="inbox") == 1
         assert daemon.number("events_total", watcher="files", asset="inbox") == 1

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests import loopback
+from tests.arrivals import arrive
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.forks import Forked
@@ -120,7 +121,7 @@ def test_watchers_are_added_changed_and_removed_without_disturbing_others(tmp_pa
     daemon.write()
     with daemon.running() as process:
         for folder in (quiet, changing, going):
-            (folder / "one").write_text("x")
+            arrive(folder / "one")
         until(lambda: sum(daemon.files().values()) == 3)
         assert [daemon.refused_token() for _ in range(21)] == [*[403] * 20, 429]
 
@@ -139,7 +140,7 @@ def test_watchers_are_added_changed_and_removed_without_disturbing_others(tmp_pa
         }
         assert [each["is_current"] for each in changes["processes"]] == [True]
         for folder in (quiet, changing, going, coming):
-            (folder / "two").write_text("x")
+            arrive(folder / "two")
         until(lambda: sum(daemon.files().values()) == 6)
         until(lambda: {each["state"] for each in daemon.watchers().values()} == {"running"})
         assert daemon.watchers().keys() == {"quiet_files", "changing_files", "coming_files"}
@@ -171,7 +172,7 @@ def test_watchers_are_added_changed_and_removed_without_disturbing_others(tmp_pa
         findings = json.loads(daemon.command("check", "--connect", "--json").stdout)
         assert [each["watcher"] for each in findings if each["check"] == "position"] == ["going_files"]
 
-        (quiet / "three").write_text("x")
+        arrive(quiet / "three")
         until(lambda: sum(daemon.files().values()) == 7)
         assert Counter(record["watcher"] for record in daemon.records("watcher.state"))["quiet_files"] == 2
         process.send_signal(signal.SIGTERM)
@@ -197,7 +198,7 @@ def test_an_invalid_file_changes_nothing_and_is_reported_everywhere_until_it_is_
         assert (refused.returncode, "bogus" in refused.stderr, "interval" in refused.stderr) == (2, True, True)
         assert any("bogus" in problem for problem in daemon.records("configuration.refused")[0]["problems"])
         assert daemon.reloads("refused") >= 1
-        (inbox / "one").write_text("x")
+        arrive(inbox / "one")
         until(lambda: sum(daemon.files().values()) == 1)
         assert daemon.audit() == []
 
@@ -345,7 +346,7 @@ def test_the_answer_of_a_reload_has_the_counts_of_the_reload_that_the_daemon_mad
     }
     with Daemons(tmp_path, before, database_url) as daemons:
         daemons.start()
-        (inbox / "one").write_text("x")
+        arrive(inbox / "one")
         until(lambda: daemons.is_ready() and daemons.get("/api/v2/assets/events")["total_entries"] == 1)
         changed = json.loads(daemons.configuration.read_text()) | after
         (new := tmp_path / "new.yaml").write_text(json.dumps(changed))

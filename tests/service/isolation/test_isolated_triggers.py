@@ -19,6 +19,7 @@ from sqlalchemy import select
 from store.database import Database
 from store.database.schema import asset_event, watcher_position
 from store.errors import Conflict
+from tests.arrivals import arrive
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
 from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, hosting
@@ -138,7 +139,7 @@ async def test_a_built_in_trigger_may_run_in_a_process_of_its_own(
         ).events == 1  # the trigger itself knows that it had emitted this event before
         await host.control.rewind("w", "start", "maria")
         await host.counted("w", 3)
-        (inbox / "b.csv").write_text("2")
+        arrive(inbox / "b.csv", "2")
         await host.counted("w", 4)
         with pytest.raises(
             Conflict, match=r"not all of them were emitted before it, and an undo would emit those again"
