@@ -9,10 +9,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from tests.service.api.application import Api, adapted, as_json, claimed
+from tests.service.api.application import Api, adapted, application, as_json, claimed
 from tests.service.api.conformance import UndocumentedAnswer
 from tests.service.api.test_authorization import NAMES
 from watcher.serving.api import create_app
+from watcher.serving.api.app import MOST_CALLED
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -100,3 +101,11 @@ async def test_an_answer_that_is_not_in_the_document_is_noticed(api: Api, monkey
             patch.setitem(responses, "404", changes["404"])
             with pytest.raises(UndocumentedAnswer):
                 await api.client.get("/api/v2/assets/999")
+
+
+async def test_the_routes_that_programs_call_most_are_tried_first(api: Api) -> None:
+    paths = [getattr(route, "path", "") for route in application(api.context).routes]
+    most = [path for path in paths if path in MOST_CALLED]
+    assert set(most) == set(MOST_CALLED)
+    assert [path for path in paths if path.startswith(("/api/", "/execution/"))][: len(most)] == most
+    assert not any("{" in path for path in MOST_CALLED), "a path with a parameter could shadow others"

@@ -8,6 +8,4 @@ from typing import Final
 from watcher.serving.api.execution import assets, connections, runs, store, task_store, tries
 
 ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs, connections))
-"""The routers, the most often called one first, because routes are tried in this order."""
-
 __all__ = ["ROUTERS"]
