@@ -77,7 +77,9 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events and explanation.state != "reported":
+    if events and explanation.state == "not_matched":
+        return _fate(events[0], explanation, evidence)
+    if events and explanation.state not in _PASSED_BY:
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
 
@@ -89,8 +91,12 @@ def _with_what_was_given(each: EventAtJob, event: NamingEvent, evidence: Evidenc
     return each if item is None or item.fate not in LEFT_OUT else replace(each, is_left_out=True)
 
 
-_GONE: Final = frozenset({"missing", "unknown"})
+_GONE: Final = frozenset({"missing", "not_matched", "unknown"})
 """What the trigger says of an item that may have been removed."""
+
+
+_PASSED_BY: Final = frozenset({"reported", "before_start"})
+"""What the trigger says of a content that no later poll reports."""
 
 
 def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
@@ -143,7 +149,9 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
         parts += sentences_of_missing(cleaning, event.files, removed)
     else:
         parts += sentences_of_staying(cleaning)
-    if explanation.state == "unknown":
+    if explanation.state == "not_matched":
+        parts.append(f"the watcher does not select it any more: {explanation.sentence}")
+    if explanation.state == "unknown" or explanation.facts.get("reason") == "gap":
         parts.append(explanation.sentence)
     facts = {**_losses(at_jobs)}
     if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
@@ -204,9 +212,11 @@ def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
         facts |= _hindrance(evidence.watcher)
     elif state is Fate.MISSING:
         sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
+    elif state is Fate.BEFORE_START and evidence.naming.events:
+        sentence += f"; {_EARLIER}"
     elif state is Fate.REPORTED:
         state = _passed_over(explanation, evidence)
-        which = "only its earlier contents are named by events" if evidence.naming.events else "no event names it"
+        which = _EARLIER if evidence.naming.events else "no event names it"
         sentence += f"; {which}{_why_passed_over(state, explanation, evidence.watcher.name, removed)}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
@@ -226,6 +236,7 @@ def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
     return Fate.BEFORE_START
 
 
+_EARLIER: Final = "only its earlier contents are named by events"
 _PASSED: Final = "it was there before the watcher's start, or was passed over by a rewind"
 
 
