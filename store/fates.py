@@ -72,6 +72,8 @@ WITHOUT_AN_EVENT: Final[Sequence[Fate]] = [*Fate][[*Fate].index(Fate.BEFORE_STAR
 
 HAS_LOADED: Final[Collection[Fate]] = frozenset({Fate.LOADED, Fate.CLEANED, Fate.MOVED})
 """The fates at a job that has loaded the item."""
+LEFT_OUT: Final[Sequence[Fate]] = (Fate.CLEANED, Fate.SUPERSEDED)
+"""The fates of items that a try does not get. A run of which nothing else is left is skipped, and has one of them as its reason."""
 STAYING: Final[Sequence[Fate]] = (Fate.FAILED, Fate.DROPPED)
 """The fates at a job that has not loaded the item, and does not until somebody does something; the severest first."""
 _FIRST: Final = (Fate.FAILED, Fate.RUNNING, Fate.QUEUED, Fate.DROPPED, Fate.SUPERSEDED, Fate.LOADED)

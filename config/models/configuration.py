@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field, SerializeAsAny
 from config.errors import Problem
 from config.models.assets import AliasConfig, AssetConfig, WatcherConfig
 from config.models.jobs import JobConfig
+from config.models.schedules import AliasCondition, references
 from config.models.settings import Settings
 from config.names import Name
 from config.section import Section
@@ -76,6 +78,16 @@ class Configuration(Section):
             for asset in shared["assets"].values()
             for name, watcher in asset["watchers"].items()
         }
+
+    def uris_awaited_by(self, job: JobConfig, resolved: Mapping[str, Collection[str]]) -> frozenset[str]:
+        """Return the uris of the assets that a job's schedule waits for. `resolved` has those of each alias, as far as known."""
+        if job.schedule is None:
+            return frozenset()
+        uris: set[str] = set()
+        for reference in references(job.schedule.condition):
+            is_alias = isinstance(reference, AliasCondition)
+            uris.update(resolved.get(reference.name, ()) if is_alias else {self.assets[reference.name].uri})
+        return frozenset(uris)
 
     def _shared(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=_SHARED, fallback=str)

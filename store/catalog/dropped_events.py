@@ -5,11 +5,12 @@ The record is kept as long as the event, so that a replay can leave them out, an
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Row, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, open_steps
@@ -22,8 +23,10 @@ from store.database.schema import (
     queued_event,
     run,
     run_asset_event,
+    task_instance,
+    task_try,
 )
-from store.fates import RUN_STATES, Fate
+from store.fates import LEFT_OUT, RUN_STATES, Fate
 from store.references import is_awaited, keys
 
 DELETED, JOB_REMOVED = "deleted", "job removed"
@@ -66,6 +69,47 @@ async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> Non
     consumed = consumed.join(run, (run.c.dag_id == r.dag_id) & (run.c.run_id == r.run_id)).where(run.c.id.in_(ids))
     names = ["dag_id", "event_id", "reason", "dropped_at", "outcome", "run_id", "ended_at"]
     await connection.execute(insert(dropped_event).from_select(names, consumed))
+    if rows := [*await _left_out_by_tries(connection, ids), *await _of_skipped_runs(connection, ids)]:
+        await connection.execute(_LEAVE_OUT, rows)
+
+
+async def _left_out_by_tries(connection: AsyncConnection, ids: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Return the items that the last tries of runs did not get, by event."""
+    rows = (await connection.execute(_CHANGED_BY_TRIES.where(run.c.id.in_(ids)))).all()
+    left_out = defaultdict[tuple[str, int], dict[int, str]](dict)
+    for row in rows:
+        for item in json.loads(row.changed_items):
+            if item["fate"] in LEFT_OUT:
+                left_out[row.dag_id, item["event"]][item["number"]] = item["fate"]
+    return (
+        {"b_dag_id": dag_id, "b_event": event_id, "b_left_out": json.dumps(fates)}
+        for (dag_id, event_id), fates in left_out.items()
+    )
+
+
+async def _of_skipped_runs(connection: AsyncConnection, ids: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Return the events of runs that were skipped because nothing was left of them, with the reason."""
+    rows = (await connection.execute(_SKIPPED.where(run.c.id.in_(ids)))).all()
+    return ({"b_dag_id": row.dag_id, "b_event": row.event_id, "b_left_out": json.dumps(row.reason)} for row in rows)
+
+
+_d, _r, _t, _y = dropped_event.c, run_asset_event.c, task_instance.c, task_try.c
+_LEAVE_OUT: Final = (
+    update(dropped_event)
+    .where(_d.dag_id == bindparam("b_dag_id"), _d.event_id == bindparam("b_event"))
+    .values(left_out=bindparam("b_left_out"))
+)
+_CHANGED_BY_TRIES: Final = (
+    select(run.c.dag_id, _y.changed_items)
+    .join_from(run, task_instance, (_t.dag_id == run.c.dag_id) & (_t.run_id == run.c.run_id))
+    .join(task_try, (_y.task_instance_id == _t.id) & (_y.try_number == _t.try_number))
+    .where(_y.changed_items.is_not(None))
+)
+_SKIPPED: Final = (
+    select(_r.dag_id, _r.event_id, run.c.reason)
+    .join_from(run, run_asset_event, (_r.dag_id == run.c.dag_id) & (_r.run_id == run.c.run_id))
+    .where(run.c.state == "success", run.c.reason.in_([fate.value for fate in LEFT_OUT]))
+)
 
 
 async def record_of_deleted_runs(connection: AsyncConnection, consumed: Sequence[Row[str, int, str]]) -> None:

@@ -509,6 +509,9 @@ dropped_event = (
         ),  # dropped, or what its run made of it: loaded | failed; null: nobody knows any more
         Column("run_id", NAME),  # the run that is gone
         Column("ended_at", UtcDateTime),  # when that run ended
+        Column(
+            "left_out", Text
+        ),  # JSON: the fates of the items that this run's last try did not get, by number; or why it was skipped
     )
 )
 

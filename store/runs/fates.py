@@ -5,9 +5,10 @@ At each job an event is in one of these three places, or in none: then no refere
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog.dropped_events import FATE_BY_RUN, MARK, MARKED_PAST_RETENTION, OF_RUNS
 from store.database.paging import all_of
 from store.database.schema import asset_event, dropped_event, job, queued_event, run, run_asset_event
-from store.fates import Fate, of_run
+from store.fates import LEFT_OUT, Fate, of_run
 
 _q, _r, _d, _e = queued_event.c, run_asset_event.c, dropped_event.c, asset_event.c
 _OF_RUN: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
@@ -57,6 +58,10 @@ class EventAtJob:
     """When it was taken off the queue, and by whom. None, with a time: its job was removed."""
     is_marked: bool = False
     """A person decided how its run ended."""
+    skipped_for: Fate | None = None
+    """Why its run was skipped, of which nothing was left: `cleaned` or `superseded`. None: it was not."""
+    left_out: Mapping[int, Fate] = field(default_factory=dict)
+    """The fates of its items that the last try of its run did not get, by number. Of a run that is kept its try knows them."""
     is_left_out: bool = False
     """The last try of its run did not get the item that is asked about."""
 
@@ -82,7 +87,7 @@ def _places(which: Callable[[ColumnElement[int]], ColumnElement[bool]]) -> _Plac
 _EVENTS: Final = bindparam("b_events", type_=_q.event_id.type, expanding=True)
 _LOW, _HIGH = bindparam("b_low", type_=BigInteger), bindparam("b_high", type_=BigInteger)
 _OF_RUNS: Final = (run.c.id, run.c.reason, run.c.warning, run.c.bad_records, run.c.end_date)
-_OF_RECORDS: Final = (_d.reason, _d.actor, _d.dropped_at, _d.run_id, _d.ended_at)
+_OF_RECORDS: Final = (_d.reason, _d.actor, _d.dropped_at, _d.run_id, _d.ended_at, _d.left_out)
 _SOME: Final = _places(lambda event_id: event_id.in_(_EVENTS))
 _QUEUED: Final = _SOME.queued.order_by(_q.dag_id)
 _CONSUMED: Final = _SOME.consumed.add_columns(*_OF_RUNS).order_by(run.c.id)
@@ -105,12 +110,25 @@ async def at_jobs(connection: AsyncConnection, event_ids: Collection[int]) -> Ma
 def _in_run(consumer: ConsumedBy) -> EventAtJob:
     is_marked = (consumer.reason or "").startswith(MARK)
     fate = of_run(consumer.state)
-    return EventAtJob(dag_id=consumer.dag_id, fate=fate, run=consumer, ended_at=consumer.end_date, is_marked=is_marked)
+    return EventAtJob(
+        dag_id=consumer.dag_id,
+        fate=fate,
+        run=consumer,
+        ended_at=consumer.end_date,
+        is_marked=is_marked,
+        skipped_for=_skipped_for(consumer.reason) if fate is Fate.LOADED else None,
+    )
+
+
+def _skipped_for(reason: Any) -> Fate | None:
+    return Fate(reason) if reason in LEFT_OUT else None
 
 
 def _recorded(row: Any) -> EventAtJob:
     if row.reason not in OF_RUNS:
         return EventAtJob(dag_id=row.dag_id, fate=Fate(row.outcome), dropped_at=row.dropped_at, dropped_by=row.actor)
+    left_out = json.loads(row.left_out or "{}")
+    is_skipped = isinstance(left_out, str)
     return EventAtJob(
         dag_id=row.dag_id,
         fate=Fate(row.outcome),
@@ -118,6 +136,8 @@ def _recorded(row: Any) -> EventAtJob:
         forgotten_run=row.run_id,
         forgotten_at=row.dropped_at,
         is_marked=row.reason == MARKED_PAST_RETENTION,
+        skipped_for=_skipped_for(left_out) if is_skipped else None,
+        left_out={} if is_skipped else {int(number): Fate(fate) for number, fate in left_out.items()},
     )
 
 

@@ -21,8 +21,10 @@ from store.database import sqlite_url
 from store.database.migrations import REVISIONS
 from tests.databases import migrate
 from tests.servers import PostgresDatabase, PostgresServer
-from tests.upgrade.releases import RELEASES, ROOT, Release, dumped
+from tests.upgrade.releases import RELEASES, ROOT, Release, World, dumped
 from watcher.cli.app import app
+from watcher.cli.commands import load_configuration
+from watcher.features.commands.changed_defaults import CHANGED_DEFAULTS, changed_defaults
 
 pytestmark = pytest.mark.service
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -150,6 +152,22 @@ def test_an_upgrade_keeps_all_contents(url: str) -> None:
     migrate(url)
     with connected(url) as connection:
         assert content(connection, {name: names for name, names in columns.items() if name in before}) == before
+
+
+@of_release("0.2.0", "0038")
+def test_each_default_that_changes_concerns_a_configuration_with_positions(
+    url: str, release: Release, tmp_path: Path
+) -> None:
+    """Its events and rows are those of before, as the test above compares; `watcher check` names what its jobs meet."""
+    configuration = load_configuration(World(folder=tmp_path, database=None, release=release).folder / "watchers.yaml")
+    concerned = [problem.message for problem in changed_defaults(configuration)]
+    expected = CHANGED_DEFAULTS if release.has_partitions else CHANGED_DEFAULTS[:1]
+    for line, default in zip(concerned, expected, strict=True):
+        assert default.rule in line
+    migrate(url)
+    with connected(url) as connection:
+        positions = {row["watcher"] for row in content(connection)["watcher_position"]}
+    assert positions == {*configuration.watchers}
 
 
 @of_release("0.2.0")

@@ -67,16 +67,21 @@ async def _explain_id(table: WatchedTable, item: str, position: StoredPosition |
         row = await _row(table, sql, {options.column: number}, str(start))
     except UnreadableRows as error:
         return _unreadable(named, error, options)
-    ledger = None if position is None or "m" not in position.state else Ledger.from_state(position.state)
+    is_begun = position is not None and "m" in position.state
+    ledger = Ledger.from_state(position.state) if is_begun and position is not None else None
     if row is None and ledger is not None and not ledger.accounts_for(number, number) and number <= ledger.highest:
         ledger = ledger.locked(await table.lock_holders())
-    return explain_id(number, None if row is None else dict(row), options, ledger)
+    passes_over = options.start == "now" if position is None else not is_begun
+    return explain_id(number, None if row is None else dict(row), options, ledger, passes_over=passes_over)
 
 
 def explain_id(
-    number: int, row: Mapping[str, Any] | None, options: NewRowsOptions, ledger: Ledger | None
+    number: int, row: Mapping[str, Any] | None, options: NewRowsOptions, ledger: Ledger | None, *, passes_over: bool
 ) -> Explanation:
-    """Return what a watcher in mode `id` did, or will do, with an id; `row` has `keep` and `above` (pure)."""
+    """Return what a watcher in mode `id` did, or will do, with an id; `row` has `keep` and `above` (pure).
+
+    `passes_over`: the next poll begins with what comes after it, because of `start: now` or of a rewind to now.
+    """
 
     def answer(state: Any, sentence: str, **facts: Any) -> Explanation:
         return Explanation(state=state, sentence=sentence, facts=facts, name=number, in_ranges=True)
@@ -88,7 +93,7 @@ def explain_id(
     is_handled = ledger is not None and ledger.accounts_for(number, number)
     if not row["above"] and (is_handled or ledger is None):
         return answer("before_start", f"its id is not above `start: {options.start}`", start=options.start)
-    if ledger is None and options.start == "now":
+    if passes_over:
         return answer("before_start", _PASSED)
     if is_handled:
         return answer("reported", "the watcher has accounted for its id")
@@ -152,13 +157,16 @@ async def _explain_key(table: WatchedTable, item: str, position: StoredPosition 
     begun = position is not None and "floor" in position.state
     window = VersionWindow.from_state(position.state, position.rows) if begun and position is not None else None
     is_handled = None if window is None else window.accounts_for(snapshot.widen(row["xid"]), place)
-    return explain_version(dict(row), options, is_handled=is_handled)
+    passes_over = options.start == "now" if position is None else not begun
+    return explain_version(dict(row), options, is_handled=is_handled, passes_over=passes_over)
 
 
-def explain_version(row: Mapping[str, Any], options: NewRowsOptions, *, is_handled: bool | None) -> Explanation:
+def explain_version(
+    row: Mapping[str, Any], options: NewRowsOptions, *, is_handled: bool | None, passes_over: bool
+) -> Explanation:
     """Return what a watcher in mode `updated_at` did, or will do, with a row's present version (pure).
 
-    `is_handled` None: the watcher has not begun.
+    `is_handled` None: the watcher has not begun. `passes_over` is as `explain_id` has it.
     """
 
     def answer(state: Any, sentence: str, **facts: Any) -> Explanation:
@@ -170,7 +178,7 @@ def explain_version(row: Mapping[str, Any], options: NewRowsOptions, *, is_handl
         return answer("not_matched", f"the row does not meet `where: {options.where}`", where=options.where)
     if not row["above"] and is_handled is not False:
         return answer("before_start", f"it was last written at {row['written']}, before `start: {options.start}`")
-    if is_handled is None and options.start == "now":
+    if passes_over:
         return answer("before_start", _PASSED)
     if is_handled:
         return answer("reported", f"its version of {row['written']} is handled")

@@ -29,7 +29,7 @@ from store.database import configuration_lock
 from store.database.schema import asset_event, database_now, job, queued_event, run, run_asset_event
 from store.detection import filters
 from store.errors import Conflict, NotFound
-from store.fates import Fate
+from store.fates import LEFT_OUT, Fate
 from store.features.replay import filters as replay_filters
 from store.features.replay import selections
 from store.features.replay.selections import ReplayRange
@@ -39,7 +39,7 @@ from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs.actions import decisions
 from store.runs.fates import PlaceAtJob
 from store.runs.tries import changed_items
-from store.runs.tries.changed_items import LEFT_OUT, ItemHooks, Lacking
+from store.runs.tries.changed_items import ItemHooks, Lacking
 
 FEATURE: Final = "replay"
 """The name under which its steps are open."""

@@ -19,12 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import chunks
 from store.database.schema import asset_event, asset_interest, run, run_asset_event, task_instance, task_try
 from store.errors import Conflict
-from store.fates import Fate
+from store.fates import LEFT_OUT, Fate
 from store.keys import TryKey
 
 _e, _i, _r, _t, _y = asset_event.c, asset_interest.c, run_asset_event.c, task_instance.c, task_try.c
-LEFT_OUT: Final = (Fate.CLEANED, Fate.SUPERSEDED)
-"""The fates of items that a try does not get."""
 MOST_NAMED: Final = 3
 """The most items that a sentence names."""
 

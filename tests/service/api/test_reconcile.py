@@ -48,7 +48,7 @@ async def ended(world: ExplainedWorld, name: str, **body: Any) -> Any:
 
 async def reconciled(world: ExplainedWorld, name: str, **body: Any) -> Any:
     operation = await ended(world, name, **body)
-    assert operation["state"] == "done", operation
+    assert operation["state"] == "done", operation["error"]
     result = operation["result"]
     assert {*result} == {"source", "reported", "loaded", "differences", "items", "exact", "why_not"}
     counts = result["differences"]

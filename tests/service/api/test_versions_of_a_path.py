@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,19 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, func, select, update
 
 from store.database import Database
-from store.database.schema import database_now, database_time_in, run, task_instance, task_try, watcher
+from store.database.schema import (
+    asset_event,
+    database_now,
+    database_time_in,
+    queued_event,
+    run,
+    task_instance,
+    task_try,
+    watcher,
+)
 from store.fates import Fate
 from store.features.versions import superseded_items
 from store.processes.tokens import digest
@@ -24,6 +34,7 @@ from tests.databases import on_both
 from tests.features import HOOKS, ITEM_HOOKS
 from tests.service.api.application import Api, Try
 from tests.service.api.explained_world import ExplainedWorld, explained_world
+from tests.service.api.test_reconcile import reconciled
 from tests.service.queued_tasks import queued_task_of
 from triggers.local_folder.new_files import FileNewFiles
 from watcher.features.versions.routes import MOST_PATHS
@@ -31,7 +42,7 @@ from watcher.host.metrics import Metrics
 from watcher.scheduling.tries.try_end import record_end
 from watcher.submit.base import Status
 
-pytestmark = [pytest.mark.service, pytest.mark.feature("folder", "explain", "versions")]
+pytestmark = [pytest.mark.service, pytest.mark.feature("folder", "explain", "reconcile", "versions")]
 FILES: Mapping[str, Any] = {"start": "all", "interval": "1ms", "min_age": "0s"}
 
 
@@ -362,3 +373,67 @@ async def test_more_than_ten_thousand_paths_are_too_many(jobs: Jobs) -> None:
     more: httpx.Response = await made.call("POST", "superseded", body={"paths": ["x"] * (MOST_PATHS + 1)})
     assert (most.status_code, more.status_code) == (200, 413)
     assert timedelta(hours=1) == superseding.LONGEST
+
+
+@on_both
+async def test_what_was_superseded_stays_so_when_its_run_is_forgotten(jobs: Jobs) -> None:
+    """In a run of several versions, in one that found out, and in one that was skipped."""
+    await jobs.write("both", "1")
+    await jobs.write("both", "22")
+    together = await jobs.queue()
+    await jobs.end(await jobs.start(together))
+    path = await jobs.write("found", "1")
+    await jobs.write("other", "1")
+    found = await jobs.queue()
+    made, _ = await jobs.started(found)
+    await jobs.write("found", "22")
+    assert await made.done("POST", "superseded", body={"paths": [path]}) == {"superseded": [path]}
+    await jobs.end(made)
+    await jobs.end(await jobs.start(await jobs.queue()))
+    path = await jobs.write("skipped", "1")
+    skipped = await jobs.queue()
+    made, _ = await jobs.started(skipped)
+    await jobs.fail(made, path, overwritten=True)
+    await jobs.write("skipped", "22")
+    assert await jobs.start(skipped) == "skipped"
+    await jobs.end(await jobs.start(await jobs.queue()))
+
+    names = ("both", "found", "other", "skipped")
+    kept = {name: (await jobs.world.explained(name, watcher="files"))[0] for name in names}
+    counted = await reconciled(jobs.world, "files")
+    assert await jobs.world.forget_runs() == 5
+    forgotten = {name: (await jobs.world.explained(name, watcher="files"))[0] for name in names}
+    assert await reconciled(jobs.world, "files") == counted
+    assert {name: each["state"] for name, each in forgotten.items()} == dict.fromkeys(names, "loaded")
+    for name in ("both", "found", "skipped"):
+        for answer in (kept[name], forgotten[name]):
+            assert re.search("its earlier version of event [0-9]+ was superseded at load", answer["sentence"]), answer
+    assert "superseded" not in forgotten["other"]["sentence"]
+
+
+@on_both
+async def test_a_superseded_version_whose_newest_event_is_gone_stays_superseded(jobs: Jobs) -> None:
+    path = await jobs.write("a", "1")
+    first = await jobs.queue()
+    made, _ = await jobs.started(first)
+    await jobs.fail(made, path, overwritten=True)
+    await jobs.write("a", "22")
+    assert await jobs.start(first) == "skipped"
+    await remove_newest_event(jobs.database)
+    Path(path).unlink()
+
+    async def at_load() -> tuple[str, Mapping[str, str]]:
+        [answer] = await jobs.world.explained("a", watcher="files")
+        return answer["state"], {each["dag_id"]: each["state"] for each in answer["jobs"]}
+
+    before = await at_load()
+    await jobs.world.forget_runs()
+    assert before == await at_load() == ("superseded", {"load": "superseded"})
+
+
+async def remove_newest_event(database: Database) -> None:
+    """Delete the newest event, as no program of ours does."""
+    async with database.transaction() as connection:
+        newest = select(func.max(asset_event.c.id)).scalar_subquery()
+        await connection.execute(delete(queued_event).where(queued_event.c.event_id == newest))
+        await connection.execute(delete(asset_event).where(asset_event.c.id == newest))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.fates import Fate
-from store.runs.tries.changed_items import LEFT_OUT, ChangedItem, ChangedItems
+from store.fates import LEFT_OUT, Fate
+from store.runs.tries.changed_items import ChangedItem, ChangedItems
 
 PLACE = {"path": "/done/1", "moved_from": "/in/1"}
 CLEANED = ChangedItem(event_id=1, number=0, fate=Fate.CLEANED)

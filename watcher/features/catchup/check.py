@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from config.models import Configuration
-from config.models.schedules import AliasCondition, references
 from store.database import Database
 from store.features.catchup import catchups
 from store.features.catchup.catchups import StoredEvents
@@ -26,14 +25,9 @@ def catchup_findings(configuration: Configuration, stored: StoredEvents) -> Mapp
     """Return by new job what becomes of the events of its assets that are stored already. Jobs without any have no finding."""
     findings: dict[str, Sequence[Finding]] = {}
     for dag_id, job in configuration.jobs.items():
-        if job.schedule is None or dag_id in stored.jobs:
+        if dag_id in stored.jobs:
             continue
-        assets: set[str] = set()
-        for reference in references(job.schedule.condition):
-            is_alias = isinstance(reference, AliasCondition)
-            uris = stored.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri}
-            assets.update(uris)
-        if events := sum(stored.events.get(uri, 0) for uri in assets):
+        if events := sum(stored.events.get(uri, 0) for uri in configuration.uris_awaited_by(job, stored.aliases)):
             gets = "the new job gets them, because of `catchup`" if job.catches_up else "they are never the new job's"
             what = f"{events} events of its assets are stored already: {gets}"
             findings[dag_id] = [

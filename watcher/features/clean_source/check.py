@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from config.models import Configuration
 from config.models.jobs import JobConfig
-from config.models.schedules import AliasCondition, references
 from store.database import Database
 from store.features.clean_source import removed_files
 from store.features.clean_source.removed_files import DeletedFiles
@@ -38,10 +37,6 @@ def cleaned_findings(configuration: Configuration, deleted: DeletedFiles) -> Map
 
 
 def _of_new_job(configuration: Configuration, job: JobConfig, deleted: DeletedFiles) -> int:
-    if job.schedule is None or not job.catches_up:
+    if not job.catches_up:
         return 0
-    uris: set[str] = set()
-    for reference in references(job.schedule.condition):
-        is_alias = isinstance(reference, AliasCondition)
-        uris.update(deleted.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri})
-    return sum(deleted.files.get(uri, 0) for uri in uris)
+    return sum(deleted.files.get(uri, 0) for uri in configuration.uris_awaited_by(job, deleted.aliases))

@@ -19,6 +19,7 @@ from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_con
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
+from watcher.features.commands.changed_defaults import changed_defaults
 from watcher.features.commands.verdicts import verdicts
 from watcher.installed import Installed, installed
 
@@ -111,8 +112,10 @@ def check(
     _check_store(show, configuration)
     if not connect:
         warnings = [*configuration.warnings, *_lacking_here(configuration), *_needing_restart(configuration)]
-        lines = [*map(str, warnings), _summary(configuration)]
-        show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
+        changed = [*changed_defaults(configuration)]
+        lines = [*map(str, warnings), _summary(configuration), *map(str, changed)]
+        content = [_problem(each, level) for level, some in (("warning", warnings), ("info", changed)) for each in some]
+        show(content, lambda: "\n".join(lines))
         return
     from watcher.configuration.findings import of_another  # noqa: PLC0415
     from watcher.configuration.foreign_classes import open_isolation  # noqa: PLC0415

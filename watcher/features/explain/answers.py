@@ -17,8 +17,9 @@ from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
-from store.fates import Fate
+from store.fates import LEFT_OUT, Fate
 from store.features.clean_source import cleanings, removed_files
+from store.features.clean_source.removed_files import RemovedFile
 from store.features.explain import explanations, item_search
 from store.features.explain.explanations import OutletOfRun
 from store.features.explain.item_search import ItemName, NamingEvent, NamingEvents
@@ -27,7 +28,7 @@ from store.runs import fates
 from store.runs.fates import ConsumedBy, EventAtJob
 from store.runs.queue import waiting
 from store.runs.tries import changed_items
-from store.runs.tries.changed_items import ChangedItems
+from store.runs.tries.changed_items import NONE_CHANGED, ChangedItems
 from triggers.explanations import Explanation
 from watcher.features.explain.beginning import Beginning, beginning_of, inventory_of
 from watcher.features.explain.trigger_questions import EXPLAIN_WITHIN, could_have, explain
@@ -127,7 +128,8 @@ async def _answer(
     asset_id = naming.events[0].asset_id if naming.events else row.asset_id
     got = await fates.at_jobs(connection, ids)
     changed = await changed_items.of_last_tries(connection, _runs_of(got))
-    at_jobs = _at_jobs(got, changed, naming)
+    removed = await removed_files.of_events(connection, ids)
+    at_jobs = _at_jobs(got, changed, removed, naming)
     jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
@@ -145,8 +147,7 @@ async def _answer(
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
-        removed=await removed_files.of_events(connection, ids),
-        changed=changed,
+        removed=removed,
         beginning=beginning,
     )
     return WatcherAnswer(
@@ -163,32 +164,33 @@ def _runs_of(at_jobs: Mapping[int, Sequence[EventAtJob]]) -> Collection[int]:
 
 
 def _at_jobs(
-    at_jobs: Mapping[int, Sequence[EventAtJob]], changed: Mapping[int, ChangedItems], naming: NamingEvents
+    at_jobs: Mapping[int, Sequence[EventAtJob]],
+    changed: Mapping[int, ChangedItems],
+    removed: Mapping[int, Mapping[int, RemovedFile]],
+    naming: NamingEvents,
 ) -> Mapping[int, Sequence[EventAtJob]]:
-    """Return what became of the item at each job that got one of these events.
+    """Return what became of the item at each job that got one of these events, with whether its run's last try got it.
 
-    A run may have left out the version of an event, or was skipped because newer versions of all its files count.
+    A run may have left out the version of an event. One that was skipped had nothing but what was cleaned or is superseded.
     """
-    left_out = {
-        (run_id, item.event_id, item.number)
-        for run_id, of_run in changed.items()
-        for item in of_run.items
-        if item.fate is Fate.SUPERSEDED
-    }
 
-    def is_superseded(event: NamingEvent, each: EventAtJob) -> bool:
-        if each.run is None or each.fate is Fate.QUEUED:
-            return False
-        was_skipped = each.fate is Fate.LOADED and each.run.reason == Fate.SUPERSEDED
-        return was_skipped or (each.run.id, event.id, event.place) in left_out
+    def given(event: NamingEvent, each: EventAtJob) -> EventAtJob:
+        left_out = _left_out(event, each, changed)
+        is_cleaned = event.place in removed.get(event.id, {})
+        was_skipped = each.skipped_for is Fate.SUPERSEDED or (each.skipped_for is Fate.CLEANED and not is_cleaned)
+        if each.fate is not Fate.QUEUED and (was_skipped or left_out is Fate.SUPERSEDED):
+            each = replace(each, fate=Fate.SUPERSEDED)
+        return replace(each, is_left_out=left_out is not None)
 
-    return {
-        event.id: [
-            replace(each, fate=Fate.SUPERSEDED) if is_superseded(event, each) else each
-            for each in at_jobs.get(event.id, ())
-        ]
-        for event in naming.events
-    }
+    return {event.id: [given(event, each) for each in at_jobs.get(event.id, ())] for event in naming.events}
+
+
+def _left_out(event: NamingEvent, each: EventAtJob, changed: Mapping[int, ChangedItems]) -> Fate | None:
+    """Return the fate of the item for which the last try of the event's run did not get it; None: the try got it."""
+    if each.run is None:
+        return each.left_out.get(event.place)
+    item = changed.get(each.run.id, NONE_CHANGED).by_event.get(event.id, {}).get(event.place)
+    return item.fate if item is not None and item.fate in LEFT_OUT else None
 
 
 async def _row_of(context: ApiContext, connection: AsyncConnection, name: str) -> WatcherRow:

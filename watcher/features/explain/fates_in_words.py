@@ -59,10 +59,10 @@ def _loaded(each: EventAtJob) -> str:
 
 
 def _cleaned(each: EventAtJob) -> str:
-    if each.run is not None and each.run.state == "success" and each.run.reason == Fate.CLEANED:
-        return f"run {each.run.run_id} of {each.dag_id} was skipped, because nothing of it was left"
-    if each.run is not None and (each.is_left_out or each.run.state != "success"):
-        return f"run {each.run.run_id} of {each.dag_id} goes without it"
+    if each.skipped_for is Fate.CLEANED:
+        return f"run {_run_id(each)} of {each.dag_id} was skipped, because nothing of it was left{_removal(each)}"
+    if each.is_left_out or (each.run is not None and each.run.state != "success"):
+        return f"run {_run_id(each)} of {each.dag_id} goes without it{_removal(each)}"
     if each.run is None and each.forgotten_run is None:
         return f"the next run of {each.dag_id} goes without it"
     return _loaded(each)
@@ -88,7 +88,9 @@ def _unknown(each: EventAtJob, runs_since: datetime) -> str:
 
 
 def _superseded(each: EventAtJob) -> str:
-    return f"run {_run_id(each)} of {each.dag_id} left it out, because a newer version of its path counts"
+    return (
+        f"run {_run_id(each)} of {each.dag_id} left it out{_removal(each)}, because a newer version of its path counts"
+    )
 
 
 def _in_general(each: EventAtJob) -> str:

@@ -16,7 +16,6 @@ from store.features.clean_source.removed_files import RemovedFile
 from store.features.explain.explanations import QueueDeletion
 from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import EventAtJob, JobRecord
-from store.runs.tries.changed_items import LEFT_OUT, ChangedItems
 from triggers.explanations import Explanation
 from watcher.features.clean_source.reasons import sentences_of_missing, sentences_of_staying
 from watcher.features.explain.beginning import Beginning
@@ -30,7 +29,7 @@ class Evidence:
     watcher: WatcherRow
     naming: NamingEvents
     at_jobs: Mapping[int, Sequence[EventAtJob]]
-    """What became of the named events at the jobs that got them."""
+    """What became of the item of each named event at the jobs that got it."""
     deletions: Sequence[QueueDeletion]
     """The deletions from queues since the oldest of the events."""
     rejections: Sequence[RejectedRow]
@@ -48,8 +47,6 @@ class Evidence:
     """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
     removed: Mapping[int, Mapping[int, RemovedFile]] = field(default_factory=dict)
     """The files of these events that `clean_source` has moved or deleted, by event and number."""
-    changed: Mapping[int, ChangedItems] = field(default_factory=dict)
-    """What the last tries of the events' runs were given, by the number of the run, of those that were not given all as it was."""
     beginning: Beginning | None = None
     """What was passed over and forgotten. None: the trigger cannot list its source, or an event names the item."""
 
@@ -77,20 +74,19 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events and explanation.state != "reported":
+    if events and explanation.state == "not_matched":
+        return _fate(events[0], explanation, evidence)
+    if events and explanation.state not in _PASSED_BY:
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
 
 
-def _with_what_was_given(each: EventAtJob, event: NamingEvent, evidence: Evidence) -> EventAtJob:
-    """Return what became of the event's item at a job, with whether the last try of the run got it."""
-    changed = None if each.run is None else evidence.changed.get(each.run.id)
-    item = None if changed is None else changed.by_event.get(event.id, {}).get(event.place)
-    return each if item is None or item.fate not in LEFT_OUT else replace(each, is_left_out=True)
-
-
-_GONE: Final = frozenset({"missing", "unknown"})
+_GONE: Final = frozenset({"missing", "not_matched", "unknown"})
 """What the trigger says of an item that may have been removed."""
+
+
+_PASSED_BY: Final = frozenset({"reported", "before_start"})
+"""What the trigger says of a content that no later poll reports."""
 
 
 def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
@@ -132,7 +128,6 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     removed = evidence.removed.get(event.id, {}).get(event.place) if explanation.state in _GONE else None
     if removed is not None:
         at_jobs = [replace(each, fate=of_removed(each.fate, removed.fate)) for each in at_jobs]
-    at_jobs = [_with_what_was_given(each, event, evidence) for each in at_jobs]
     state = of_item(each.fate for each in at_jobs)
     parts = [
         f"reported in event {event.id} at {moment_in_words(event.timestamp)}",
@@ -143,7 +138,9 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
         parts += sentences_of_missing(cleaning, event.files, removed)
     else:
         parts += sentences_of_staying(cleaning)
-    if explanation.state == "unknown":
+    if explanation.state == "not_matched":
+        parts.append(f"the watcher does not select it any more: {explanation.sentence}")
+    if explanation.state == "unknown" or explanation.facts.get("reason") == "gap":
         parts.append(explanation.sentence)
     facts = {**_losses(at_jobs)}
     if queued := [each.dag_id for each in at_jobs if each.fate is Fate.QUEUED and each.run is None]:
@@ -204,9 +201,11 @@ def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
         facts |= _hindrance(evidence.watcher)
     elif state is Fate.MISSING:
         sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
+    elif state is Fate.BEFORE_START and evidence.naming.events:
+        sentence += f"; {_EARLIER}"
     elif state is Fate.REPORTED:
         state = _passed_over(explanation, evidence)
-        which = "only its earlier contents are named by events" if evidence.naming.events else "no event names it"
+        which = _EARLIER if evidence.naming.events else "no event names it"
         sentence += f"; {which}{_why_passed_over(state, explanation, evidence.watcher.name, removed)}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
@@ -226,6 +225,7 @@ def _passed_over(explanation: Explanation, evidence: Evidence) -> Fate:
     return Fate.BEFORE_START
 
 
+_EARLIER: Final = "only its earlier contents are named by events"
 _PASSED: Final = "it was there before the watcher's start, or was passed over by a rewind"
 
 

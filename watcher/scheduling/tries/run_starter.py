@@ -14,11 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.detection.interest import EventHooks
+from store.fates import LEFT_OUT
 from store.processes import leaders
 from store.processes.tokens import digest
 from store.runs.runs import OVER, RunRow
 from store.runs.tries import changed_items, superseding, tries, try_lookup
-from store.runs.tries.changed_items import LEFT_OUT, ChangedItems, ItemHooks
+from store.runs.tries.changed_items import ChangedItems, ItemHooks
 from store.runs.tries.start_reasons import StartReasons
 from store.runs.tries.startable import Startable, next_startable
 from store.runs.tries.try_lookup import OpenTry
