@@ -51,6 +51,7 @@ ELSEWHERE: Final = (
     ("triggers/retries.py", SHARED),
     ("watcher/probe.py", SHARED),
     ("watcher/host/page_paths.py", SHARED),
+    ("watcher/host/states.py", SHARED),
     ("sdk/asset_job/sources/*", "readers"),
     ("sdk/asset_job/tables/*", "tables"),
     ("sdk/asset_job/ingest/*", "ingest"),
