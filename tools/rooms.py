@@ -50,6 +50,7 @@ ELSEWHERE: Final = (
     ("triggers/inventories.py", SHARED),
     ("triggers/retries.py", SHARED),
     ("watcher/probe.py", SHARED),
+    ("watcher/host/event_words.py", SHARED),
     ("watcher/host/page_paths.py", SHARED),
     ("watcher/host/states.py", SHARED),
     ("sdk/asset_job/sources/*", "readers"),
