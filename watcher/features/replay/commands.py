@@ -55,7 +55,7 @@ async def replay(
     ] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
 ) -> None:
-    """Give a job stored events again: queue those it never consumed, clear the runs that consumed the others."""
+    """Give a job stored events again. Those it never consumed are queued, runs that consumed the others are cleared."""
     path = f"/api/v2/dags/{part_of_path(job)}/replay"
     asked = {
         "from": since,
