@@ -11,6 +11,7 @@ from datetime import timedelta
 from email.message import EmailMessage
 from functools import partial
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -91,15 +92,27 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
     except (httpx.LocalProtocolError, UnicodeError):
         return DeliveryRefused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
-        return Failed(reason=f"the webhook cannot be reached ({type(error).__name__})")
+        return Failed(reason=f"the webhook at {_host(target)} cannot be reached ({_why(error)})")
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-        return Unclear(reason=f"the webhook did not answer ({type(error).__name__})")
+        return Unclear(reason=f"the webhook at {_host(target)} did not answer ({_why(error)})")
+
+
+def _host(target: WebhookConfig) -> str:
+    """Return the host of the webhook. The rest of its address may be a secret."""
+    return urlsplit(target.url.get_secret_value()).hostname or "its address"
+
+
+def _why(error: Exception) -> str:
+    """Return why no answer came, in words. What is said of an address that is wrong may repeat it, and is left out."""
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return "no answer in time"
+    return str(error) if isinstance(error, httpx.NetworkError) and str(error) else "no answer"
 
 
 def _judged(answer: httpx.Response) -> Outcome:
     if answer.is_success:
         return Delivered()
-    reason = f"the webhook answers {answer.status_code}"
+    reason = f"the webhook at {answer.url.host} answers {answer.status_code}"
     if _REFUSED <= answer.status_code < _BROKEN and answer.status_code not in _AGAIN:
         return DeliveryRefused(reason=f"{reason}; correct its url, headers or template")
     return Failed(reason=reason)
