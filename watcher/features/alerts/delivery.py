@@ -92,21 +92,17 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
     except (httpx.LocalProtocolError, UnicodeError):
         return DeliveryRefused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
-        return Failed(reason=f"the webhook at {_host(target)} cannot be reached ({_why(error)})")
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-        return Unclear(reason=f"the webhook at {_host(target)} did not answer ({_why(error)})")
+        why = str(error) if isinstance(error, httpx.ConnectError) else ""
+        return Failed(reason=f"the webhook at {_host(target)} cannot be reached" + (f" ({why})" if why else ""))
+    except (TimeoutError, httpx.TimeoutException):
+        return Unclear(reason=f"the webhook at {_host(target)} did not answer in time")
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return Unclear(reason=f"the webhook at {_host(target)} gave no whole answer")
 
 
 def _host(target: WebhookConfig) -> str:
     """Return the host of the webhook. The rest of its address may be a secret."""
     return urlsplit(target.url.get_secret_value()).hostname or "its address"
-
-
-def _why(error: Exception) -> str:
-    """Return why no answer came, in words. What is said of an address that is wrong may repeat it, and is left out."""
-    if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return "no answer in time"
-    return str(error) if isinstance(error, httpx.NetworkError) and str(error) else "no answer"
 
 
 def _judged(answer: httpx.Response) -> Outcome:
