@@ -73,6 +73,7 @@ class Feature:
     routes: Hook = None  # [Sequence[APIRouter]] routes of the REST API, each with its role
     pages: Hook = None  # [Callable[[FastAPI], None]] adds web pages to the application
     commands: Words = field(default_factory=dict)  # [typer.Typer] by the first word of the command
+    help_groups: Mapping[str, Literal["start", "look", "act", "operate"]] = field(default_factory=dict)  # of commands
     more_commands: Words = field(default_factory=dict)  # [typer.Typer] for a group of a feature that it needs
     checks: Hook = None  # [watcher.configuration.findings.Checks] what it adds to `watcher check --connect`
     metrics: Hook = None  # [watcher.host.metrics_snapshot.MetricsOf] what it reads when Prometheus asks

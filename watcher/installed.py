@@ -31,7 +31,7 @@ KERNEL: Final[Mapping[str, Mapping[str, Path]]] = {
     }
 }
 """The words that there are without any feature, by the hook to which features add theirs."""
-_DATA: Final = frozenset({"name", "contract", "needs", "tables_version"})
+_DATA: Final = frozenset({"name", "contract", "needs", "tables_version", "help_groups"})
 """The members of a feature that are no hooks."""
 
 

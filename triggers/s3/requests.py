@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -117,8 +118,8 @@ class BucketRequests:
         remedy, passing = "check the connection's endpoint_url and the network", True
         if isinstance(error, aiohttp.ClientSSLError):
             remedy, passing = "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", False
-        message = f"{self._endpoint} could not be reached ({str(error) or 'no response in time'})"
-        return S3Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
+        message = f"{self._endpoint} could not be reached ({_why(error)})"
+        return S3Failure(code="Unreachable", message=message, remedy=remedy, passing=passing)
 
     async def _signed(self, bucket: str, key: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
         request = (bucket, *query.items())
@@ -146,6 +147,16 @@ class BucketRequests:
     def _forget(self, bucket: str) -> None:
         """Sign the bucket's requests anew: the signature may be what the server refuses."""
         self._repeated = {key: signed for key, signed in self._repeated.items() if key[0] != bucket}
+
+
+def _why(error: Exception) -> str:
+    """Return why no server answered, as the operating system says it where that decides."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno
+        if number is not None and number > 0:
+            return os.strerror(number)
+        return error.os_error.strerror or str(error)
+    return str(error) or "no response in time"
 
 
 async def _body(response: aiohttp.ClientResponse, most: int | None) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -19,6 +21,7 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import CommandFailed, Commands, ExitCode
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
+from watcher.cli.plain_text import harmless_lines
 from watcher.host.home import Life, address, known_secret, life, lock_path
 from watcher.host.machine import account, url_here
 
@@ -34,6 +37,7 @@ ConfigOption = Annotated[
     ),
 ]
 DEFAULT_CONFIG = Path("watchers.yaml")
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")]
 _Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="The daemon's address.")]
 _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
 
@@ -184,3 +188,18 @@ async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:
         if asset["name"] == name:
             return asset
     raise CommandFailed(str(no_asset(name)), ExitCode.NOT_FOUND)
+
+
+def asks(yes: bool) -> bool:
+    """Whether somebody is to be asked first: on a terminal, unless `--yes` was given. Scripts are not asked."""
+    return not yes and sys.stdin.isatty()
+
+
+def confirm(means: str, question: str) -> None:
+    """Say on stderr what would follow, and wait for a yes. Ctrl-C, which the event loop would swallow, means no. Raises `typer.Abort`."""
+    typer.echo(harmless_lines(means), err=True)
+    of_loop = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        typer.confirm(question, abort=True, err=True)
+    finally:
+        signal.signal(signal.SIGINT, of_loop)

@@ -13,12 +13,6 @@ from store.errors import StoreError
 from watcher.cli.plain_text import harmless_lines
 from watcher.errors import FeatureUnusable, ServiceEnded, StartRefused
 
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 failed, or the daemon cannot be reached; 2 wrong words or a wrong configuration; "
-    "3 `check --connect` found an error; 4 there is no such thing; 5 refused because of the state of things, "
-    "as another version or a name that is taken; 6 `status` says that something is wrong; 130 interrupted."
-)
-
 
 class ExitCode(IntEnum):
     FAILED = 1

@@ -7,17 +7,33 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from watcher.cli.failures import EXIT_CODES, Commands, ExitCode
+from watcher.cli.failures import Commands, ExitCode
 from watcher.errors import FeatureUnusable
 from watcher.feature import Path
 from watcher.installed import Installed, installed, resolve
 
 ORDER: Final = (
-    *("run", "demo", "schema", "init", "reload", "check", "pause", "resume", "logs", "poll", "rewind", "status"),
-    *("explain", "open", "sign-in-link", "reconcile", "replay", "watchers", "rejected", "assets", "jobs", "runs"),
-    *("store", "db", "token", "spark", "state-store", "pg", "kubernetes"),
+    *("demo", "init", "schema", "check", "run", "open"),
+    *("status", "explain", "reconcile", "logs", "poll", "watchers", "assets", "jobs", "runs", "store"),
+    *("pause", "resume", "rewind", "replay", "rejected", "reload"),
+    *("token", "sign-in-link", "db", "state-store", "spark", "pg", "kubernetes"),
 )
-"""The order in which `watcher --help` shows the commands; others follow these."""
+"""The order in which `watcher --help` shows the commands of a group; others follow these."""
+HELP_GROUPS: Final[Mapping[str, str]] = {
+    "start": "Start",
+    "look": "Look",
+    "act": "Act",
+    "operate": "Operate",
+}
+"""The groups of `watcher --help`, in their order. A feature says in which its commands are; without a word it is the last."""
+_OF_KERNEL: Final = {"run": "start", "db": "operate", "state-store": "operate"}
+_WORD_WIDTH: Final = 14
+_FOOTER: Final = """\
+`watcher COMMAND --help` says more about one; --version prints the version, and
+--install-completion lets the shell complete commands. Exit codes: 0 done;
+1 failed, or nobody answers; 2 wrong words or a wrong configuration; 3 a source
+is wrong; 4 not found; 5 refused now; 6 `status`: all is not well; 130 Ctrl-C.
+"""
 
 
 _OTHER_WORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
@@ -39,7 +55,27 @@ class _CommandTree(Commands):
     """The program's own group, which accepts commands by other words, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit(ExitCode.USAGE)
         return super().parse_args(ctx, [*meant(args)])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write a screen: each command in one line, with the first sentence of its help."""
+        formatter.write(f"{ctx.get_usage()}\n{self.help}\n")
+        group_of = _help_groups(installed())
+        for group, heading in HELP_GROUPS.items():
+            words = [word for word in commands() if group_of.get(word, "operate") == group]
+            formatter.write(typer.style(f"{heading}\n", bold=True))
+            for word in words:
+                first_sentence, _, _ = (self.commands[word].help or "").partition(". ")
+                formatter.write(f"  {word:<{_WORD_WIDTH}}{first_sentence.rstrip('.')}\n")
+        formatter.write(f"\n{_FOOTER}")
+
+
+def _help_groups(features: Installed) -> Mapping[str, str]:
+    """Return the group of each command that says one."""
+    return _OF_KERNEL | {word: group for each in features.features for word, group in each.help_groups.items()}
 
 
 def _version(requested: bool) -> None:
@@ -55,8 +91,6 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     app = typer.Typer(
         name="watcher",
         cls=_CommandTree,
-        no_args_is_help=True,
-        epilog=EXIT_CODES,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

@@ -242,9 +242,9 @@ class Health:
                 if block.watcher
                 else "check whether CPU, memory or the disk of the machine is short"
             )
+            culprit = f", because the watcher {block.watcher} held all up" if block.watcher else ""
             lines.append(
-                f"nothing was polled or started for {block.seconds:.1f} s, {ago:.0f} s ago, because {block.task} held all up; if it comes "
-                f"again, {remedy}"
+                f"nothing was polled or started for {block.seconds:.1f} s, {ago:.0f} s ago{culprit}; if it comes again, {remedy}"
             )
         return lines
 

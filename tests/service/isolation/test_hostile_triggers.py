@@ -122,7 +122,7 @@ async def test_a_trigger_that_blocks_after_its_first_batch_is_ended(
             await host.counted(name, 2)
         good.unlink()
         for name in watchers:
-            await host.failing(name, "blocks the event loop of its process")
+            await host.failing(name, "does not answer and keeps its process busy")
 
 
 async def test_a_trigger_that_recovers_continues_at_its_position(

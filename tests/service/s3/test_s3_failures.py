@@ -126,7 +126,10 @@ async def test_a_refusal_is_reported_at_once_with_its_remedy(
 
 async def test_an_endpoint_where_no_server_listens(connect: Connect) -> None:
     async with connect(endpoint_url="http://127.0.0.1:1").open() as client:
-        with pytest.raises(SourceUnavailable, match=r"could not be reached.*; check the connection's endpoint_url"):
+        with pytest.raises(
+            SourceUnavailable,
+            match=r"^Unreachable: http://127.0.0.1:1 could not be reached \(Connection refused\); check the connection's endpoint_url",
+        ):
             await new_files(client, "landing").check()
 
 

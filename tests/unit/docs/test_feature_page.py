@@ -22,7 +22,7 @@ PUBLIC = {
     module: set(re.findall("`([^`]+)`", names))
     for module, names in re.findall(r"^\| `([a-z_.]+\.[a-z_.]+)` \| (.+) \|$", PAGE, re.MULTILINE)
 }
-NO_HOOKS = {"name", "contract", "needs", "tables_version"}
+NO_HOOKS = {"name", "contract", "needs", "tables_version", "help_groups"}
 
 
 def blocks(language: str) -> list[str]:

@@ -89,10 +89,19 @@ def test_a_recent_block_of_the_event_loop_is_a_warning() -> None:
     health = Health(recent_block=lambda: block)
     (warning,) = health.warnings()
     assert warning == (
-        "nothing was polled or started for 30.0 s, 30 s ago, because watcher files held all up; if it comes again, give the watcher "
+        "nothing was polled or started for 30.0 s, 30 s ago, because the watcher files held all up; if it comes again, give the watcher "
         "files `isolation: process`, or correct its trigger"
     )
     assert health.reasons(None) == []
+
+
+def test_a_block_by_no_watcher_names_what_to_look_at_and_no_task() -> None:
+    block = Block(task="Task-194", watcher="", since=time.monotonic() - 60, seconds=30.0)
+    (warning,) = Health(recent_block=lambda: block).warnings()
+    assert warning == (
+        "nothing was polled or started for 30.0 s, 30 s ago; if it comes again, check whether CPU, memory or the disk of the machine is "
+        "short"
+    )
 
 
 def test_lag_is_known_after_a_complete_poll_and_counts_from_its_start() -> None:

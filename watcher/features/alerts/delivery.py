@@ -11,6 +11,7 @@ from datetime import timedelta
 from email.message import EmailMessage
 from functools import partial
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -91,15 +92,23 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
     except (httpx.LocalProtocolError, UnicodeError):
         return DeliveryRefused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
-        return Failed(reason=f"the webhook cannot be reached ({type(error).__name__})")
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-        return Unclear(reason=f"the webhook did not answer ({type(error).__name__})")
+        why = str(error) if isinstance(error, httpx.ConnectError) else ""
+        return Failed(reason=f"the webhook at {_host(target)} cannot be reached" + (f" ({why})" if why else ""))
+    except (TimeoutError, httpx.TimeoutException):
+        return Unclear(reason=f"the webhook at {_host(target)} did not answer in time")
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return Unclear(reason=f"the webhook at {_host(target)} gave no whole answer")
+
+
+def _host(target: WebhookConfig) -> str:
+    """Return the host of the webhook. The rest of its address may be a secret."""
+    return urlsplit(target.url.get_secret_value()).hostname or "its address"
 
 
 def _judged(answer: httpx.Response) -> Outcome:
     if answer.is_success:
         return Delivered()
-    reason = f"the webhook answers {answer.status_code}"
+    reason = f"the webhook at {answer.url.host} answers {answer.status_code}"
     if _REFUSED <= answer.status_code < _BROKEN and answer.status_code not in _AGAIN:
         return DeliveryRefused(reason=f"{reason}; correct its url, headers or template")
     return Failed(reason=reason)

@@ -102,7 +102,7 @@ def check(
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="With --connect, also show what is right.")] = False,
 ) -> None:
-    """Check the configuration: exit code 2 if it is wrong. With --connect also check the sources: 3 if one is wrong."""
+    """Check the configuration, and with --connect the sources. Exit code 2: it is wrong; 3: a source is wrong."""
     try:
         configuration = load_configuration(config, with_files=True)
     except ConfigurationInvalid as error:

@@ -16,4 +16,10 @@ FEATURE = Feature(
         "store": "watcher.features.commands.store.store",
         "token": "watcher.features.commands.tokens.token",
     },
+    help_groups={
+        "check": "start",
+        **dict.fromkeys(("status", "logs", "poll", "watchers", "assets", "jobs", "runs", "store"), "look"),
+        **dict.fromkeys(("pause", "resume", "rewind", "rejected", "reload"), "act"),
+        "token": "operate",
+    },
 )

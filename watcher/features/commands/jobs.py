@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from watcher.cli.api_client import ApiClient, part_of_path
-from watcher.cli.commands import command, group
+from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
@@ -93,8 +93,9 @@ async def show_queue(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="The most partitions to show.")] = 50,
     offset: Annotated[int, typer.Option(min=0, help="How many partitions to skip, the oldest first.")] = 0,
+    yes: YesOption = False,
 ) -> None:
-    """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it, or run a partition."""
+    """Show what a job's queue holds and waits for. Run or drop what a changed schedule left in it, or run a partition. On a terminal you are asked before events are dropped."""
     if run and drop:
         raise CommandFailed("--run and --drop exclude each other; give one of them", ExitCode.USAGE)
     if partition is not None:
@@ -117,6 +118,9 @@ async def show_queue(
                 f"events that the schedule does not wait for: {queue['kept']:,}; --run runs them, --drop drops them"
             )
         return
+    if drop and queue["kept"] and asks(yes):
+        means = f"Events in the queue of {job} that its schedule does not wait for: {queue['kept']:,}. No run ever gets them."
+        confirm(means, "Drop them?")
     body = {"action": "run" if run else "drop", "expected_count": queue["kept"]}
     answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
     show(answer, lambda: f"{job}: {answer['events']:,} events {'go into runs' if run else 'are dropped'}")

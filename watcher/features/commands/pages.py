@@ -21,7 +21,7 @@ async def _open(
     show: Show,
     name: Annotated[str | None, typer.Argument(help="A watcher, an asset or a job; default: the overview.")] = None,
 ) -> None:
-    """Open the web page of a watcher, an asset or a job in a browser, signed in where the daemon runs here, and print its address."""
+    """Open the web page of a watcher, an asset or a job. You are signed in where the daemon runs here. Its address is printed."""
     _refuse_without_daemon(api)
     page = "" if name is None else await _page(api, name)
     url = str(api.client.base_url).rstrip("/") + "/" + page
@@ -35,7 +35,7 @@ async def _sign_in_link(
     show: Show,
     role: Annotated[Literal["viewer", "operator", "admin"], typer.Option(help="What the browser may do.")] = "admin",
 ) -> None:
-    """Print a link with which a browser signs in, once and within five minutes. Only where the daemon's home can be read."""
+    """Print a link with which a browser signs in. It works once, within five minutes. Only where the daemon's home can be read."""
     _refuse_without_daemon(api)
     if not api.makes_links:
         raise CommandFailed(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from watcher.cli.api_client import ApiClient, part_of_path, path_of, runs_path
-from watcher.cli.commands import command, group
+from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, table, texts
@@ -128,13 +128,18 @@ async def retry(
             help="Also a run that has succeeded and lacks files now, of which newer versions have come: its part gets fewer rows.",
         ),
     ] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Run a finished run again with the same events, or all failed runs of a job."""
+    """Run a finished run again with the same events, or all failed runs of a job. On a terminal you are asked before several are."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
         raise CommandFailed(
             "name a job and a run, or a job whose failed runs are meant with --failed JOB", ExitCode.USAGE
         )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
+    if len(runs_to_repeat) > 1 and asks(yes):
+        oldest, newest = runs_to_repeat[0][1], runs_to_repeat[-1][1]
+        means = f"Failed runs of {failed} that run again, the oldest first: {len(runs_to_repeat):,}.\nFrom {oldest}\nto {newest}."
+        confirm(means, "Run them again?")
     body = {"dry_run": False, "include_cleaned": include_cleaned, "include_superseded": include_superseded}
     again, left_alone = list[Any](), list[str]()
     for run in runs_to_repeat:

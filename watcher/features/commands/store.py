@@ -15,7 +15,7 @@ from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, table
 
-store = group("store", "The asset store: what watchers, jobs and people keep about an asset.")
+store = group("store", "What watchers, jobs and people keep about an asset.")
 Asset = Annotated[str, typer.Argument(help="The asset's name.")]
 Key = Annotated[str, typer.Argument(help="The entry's key.")]
 IfVersion = Annotated[int | None, typer.Option(min=0, help="Only if the entry has this version; 0: only if it is new.")]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -15,10 +13,9 @@ import anyio
 import typer
 
 from watcher.cli.api_client import ApiClient, check
-from watcher.cli.commands import command, group
+from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
-from watcher.cli.plain_text import harmless_lines
 from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, sentences, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
@@ -218,7 +215,7 @@ async def _rewind(
     undo: Annotated[
         bool, typer.Option("--undo", help="Undo the last rewind; possible until something else is emitted.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Move a watcher's position. Everything after it is found again, on purpose. On a terminal you are asked first."""
     if undo == (to is not None):
@@ -230,7 +227,7 @@ async def _rewind(
     if preview:
         _show_preview(await _previewed(api, name, to), show)
         return
-    if not yes and sys.stdin.isatty():
+    if asks(yes):
         await _confirm(api, name, to)
     answer = (await api.send("POST", _path(name) + "/rewind", body={"to": to, "preview": False})).json()
     show(answer, lambda: f"{name} goes on from {_in_json(answer['watermark'])}; {_UNDO}")
@@ -251,17 +248,7 @@ async def _confirm(api: ApiClient, name: str, to: str | None) -> None:
     """Ask on stderr whether the effect of a rewind is wanted. Raises `typer.Abort`."""
     watcher = await api.get(_path(name))
     means = meaning(name, to, watcher["watermark"], await _previewed(api, name, to))
-    typer.echo(harmless_lines(means), err=True)
-    _ask("Rewind?")
-
-
-def _ask(question: str) -> None:
-    """Wait for a yes. Ctrl-C, which the event loop would swallow, means no. Raises `typer.Abort`."""
-    of_loop = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        typer.confirm(question, abort=True, err=True)
-    finally:
-        signal.signal(signal.SIGINT, of_loop)
+    confirm(means, "Rewind?")
 
 
 def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any]) -> str:

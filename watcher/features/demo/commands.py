@@ -20,7 +20,7 @@ def demo(
         Literal["sqlite", "postgresql"], typer.Option(help="Where the daemon keeps its metadata.")
     ] = "postgresql",
 ) -> None:
-    """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
+    """Show it at work on this machine, and count what was lost. PostgreSQL, S3 and Spark run for it; nothing is left."""
     from watcher.features.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
     raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))

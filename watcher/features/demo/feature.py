@@ -5,4 +5,5 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="demo",
     commands={"demo": "watcher.features.demo.commands.top"},
+    help_groups={"demo": "start"},
 )

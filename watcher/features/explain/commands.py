@@ -45,7 +45,7 @@ async def _explain(
     item: Annotated[str, typer.Argument(help="A file's URL, key or path, a row's id, or its key as JSON.")],
     watcher: Annotated[str | None, typer.Option(help="Ask this watcher only.")] = None,
 ) -> None:
-    """Say what became of a file or a row: which event named it, which run consumed it, or why none did."""
+    """Say what became of a file or a row. It names the event, the run that consumed it, or why none did."""
     explained = await _explained(api, item, watcher)
     answers = explained["answers"]
     nobody = f"no watcher could have {item!r}; give --watcher to see why one has not"

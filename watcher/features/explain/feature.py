@@ -8,4 +8,5 @@ FEATURE = Feature(
     chores="store.features.explain.chores.CHORES",
     routes="watcher.features.explain.routes.ROUTERS",
     commands={"explain": "watcher.features.explain.commands.top"},
+    help_groups={"explain": "look"},
 )

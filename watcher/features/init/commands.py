@@ -33,7 +33,7 @@ def init(
     name: Annotated[str | None, typer.Option(help="What it is, as `orders`; else the target's last word.")] = None,
     match: Annotated[str | None, typer.Option(help='Which files, as "*.csv"; else all.')] = None,
 ) -> None:
-    """Write a checked configuration, a job and its test for a source and a target."""
+    """Write a checked configuration, a job and its test. They are for your source and target."""
     source, target = source or _ask(_SOURCE, "--source"), target or _ask(_TARGET, "--target")
     try:
         watched, loaded = source_of(source, Path.cwd()), target_of(target, Path.cwd())

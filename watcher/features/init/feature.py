@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="init",
     needs=frozenset({"commands"}),
     commands={"init": "watcher.features.init.commands.top"},
+    help_groups={"init": "start"},
 )

@@ -289,4 +289,6 @@ class Child:
             if now >= deadline:
                 raise TriggerFailed(f"{what} took longer than {within:g} s; find out why it hangs")
             if now >= self._heard_at + silence:
-                raise TriggerFailed(f"{what} blocks the event loop of its process; let it await, or use a thread")
+                raise TriggerFailed(
+                    f"{what} does not answer and keeps its process busy; correct the trigger, which must not block"
+                )

@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=frozenset({"explain", "outbox", "reconcile", "replay", "rest"}),
     pages="watcher.features.pages.app.add_pages",
     commands={"open": "watcher.features.commands.pages.top", "sign-in-link": "watcher.features.commands.pages.top"},
+    help_groups={"open": "start", "sign-in-link": "operate"},
 )

@@ -2,4 +2,8 @@
 
 from watcher.feature import Feature
 
-FEATURE = Feature(name="publishing", commands={"schema": "watcher.features.publishing.commands.top"})
+FEATURE = Feature(
+    name="publishing",
+    commands={"schema": "watcher.features.publishing.commands.top"},
+    help_groups={"schema": "start"},
+)

@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=frozenset({"clean_source", "commands", "explain", "rest"}),
     routes="watcher.features.reconcile.routes.ROUTERS",
     commands={"reconcile": "watcher.features.reconcile.commands.top"},
+    help_groups={"reconcile": "look"},
 )

@@ -10,4 +10,5 @@ FEATURE = Feature(
     step="watcher.features.replay.step.replay",
     routes="watcher.features.replay.routes.ROUTERS",
     commands={"replay": "watcher.features.replay.commands.top"},
+    help_groups={"replay": "act"},
 )

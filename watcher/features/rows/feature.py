@@ -7,4 +7,5 @@ FEATURE = Feature(
     triggers={"postgres.new_rows": "triggers.postgres.new_rows.NewRows"},
     connections={"postgres": "triggers.postgres.connection.PostgresConnection"},
     commands={"pg": "watcher.features.rows.commands.pg"},
+    help_groups={"pg": "operate"},
 )

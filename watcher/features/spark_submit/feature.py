@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="spark_submit",
     submitters={"spark-submit": "watcher.submit.spark_submit.SparkSubmit"},
     commands={"spark": "watcher.features.spark_submit.commands.spark"},
+    help_groups={"spark": "operate"},
 )
