@@ -257,13 +257,10 @@ class History:
         rows = self.judge.execute(f"SELECT dag_id, run_id FROM run WHERE state IN ({marks}) ORDER BY id", [*states])
         return [(row["dag_id"], row["run_id"]) for row in rows]
 
-    def _made(self, dag_id: str) -> int:
-        """Return how many runs were made of what was queued for a job."""
-        like = "asset_triggered%"
-        row = self.judge.execute(
-            "SELECT count(*) FROM run WHERE dag_id = ? AND run_id LIKE ?", [dag_id, like]
-        ).fetchone()
-        return int(row[0])
+    def _made(self, dag_id: str) -> set[int]:
+        """Return the runs that were made of what was queued for a job, and are still there."""
+        query = "SELECT id FROM run WHERE dag_id = ? AND run_id LIKE 'asset_triggered%'"
+        return {row["id"] for row in self.judge.execute(query, [dag_id])}
 
     def _some_run(self, *states: str) -> tuple[str, str] | None:
         """Return a run of the newest ones: the deeds of a pair mean the same run most of the time."""
@@ -336,7 +333,7 @@ class History:
             answer is not None
             and answer.status == 200
             and dag_id not in self.asked.decided
-            and self._made(dag_id) != before
+            and self._made(dag_id) - before
         ):
             self.faults.append(f"{dag_id} is paused, and gets another run")
         await self.ask("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
@@ -456,10 +453,8 @@ class History:
             self.judge.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
             for name in ("asset_event", "queued_event", "cleaning WHERE state = 'done'")
         )
-        ticks = "'scheduled%'"
         open_runs = self.judge.execute(
-            "SELECT count(*) FROM run JOIN job USING (dag_id)"
-            f" WHERE state IN ('queued', 'running') AND active AND run_id NOT LIKE {ticks}"
+            "SELECT count(*) FROM run JOIN job USING (dag_id) WHERE state IN ('queued', 'running') AND active"
         ).fetchone()[0]
         moving = current().time() if open_runs else ""
         return f"{events} events, {queued} queued, {cleanings} cleaned, {open_runs} open {moving}"
