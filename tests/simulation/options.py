@@ -128,7 +128,9 @@ class Options:
         if complete is not None and self["again"]:
             complete = ModelComplete(**{**vars(complete), "again": True})
         return ModelJob(
-            schedule="a",
+            schedule="a"
+            if self["partition"] == "day and region"
+            else "c",  # in the model, the keys of `a` have two parts
             month=None,
             each=self["batch"] == "each",
             max_events=self["max_events"],
@@ -139,7 +141,7 @@ class Options:
             run_after=self["deadline"] == "run",
         )
 
-    def jobs(self, application: str, *, with_late: bool) -> Mapping[str, Any]:
+    def jobs(self, application: str, *, late: Collection[str]) -> Mapping[str, Any]:
         """Return the jobs, by name, each with its schedule as the model reads it."""
         spark = {"submitter": "tests.simulation.cluster.StandIn", "application": application}
         batch: dict[str, Any] = {"mode": self["batch"], "max_events": self["max_events"]}
@@ -171,12 +173,10 @@ class Options:
         }
         if self["assets"]:
             jobs["five"] = {"schedule": "other", **common}
-        if with_late:
-            jobs["late"] = {"schedule": "a", "catchup": True, **common}
-        return jobs
+        return {**jobs, **{dag_id: {"schedule": "a", "catchup": True, **common} for dag_id in late}}
 
     def write(
-        self, file: Path, home: Path, database: Path, folder: Path, *, with_late: bool, interval: str = "2s"
+        self, file: Path, home: Path, database: Path, folder: Path, *, late: Collection[str], interval: str = "2s"
     ) -> None:
         """Write the configuration of one process."""
         files: dict[str, Any] = {
@@ -217,7 +217,7 @@ class Options:
                         "store": {"cleanup_interval": "1m", "run_retention_days": 30},
                     },
                     "assets": assets,
-                    "jobs": dict(self.jobs(str(folder / "job.py"), with_late=with_late)),
+                    "jobs": dict(self.jobs(str(folder / "job.py"), late=late)),
                 }
             )
         )

@@ -17,7 +17,7 @@ def written(folder: Path, options: Options) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "job.py").touch()
     file = folder / "watcher.yaml"
-    options.write(file, folder / "home", folder / "database", folder, with_late=True)
+    options.write(file, folder / "home", folder / "database", folder, late=["late"])
     return file
 
 
