@@ -546,7 +546,7 @@ run = table(
     Column("of_feature", Text),  # JSON: what the planner that made it says of it; null: nothing
     Column(
         "changed_items", Text
-    ),  # JSON: how many items were changed at the start of its last try, by fate; null: none
+    ),  # JSON: how many items were changed at the start of its last try, by fate; a list: without which it was cleared; null: none
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

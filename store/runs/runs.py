@@ -267,7 +267,10 @@ class RunRow:
     of_feature: str | None
     """What the planner that made it says of it, as a JSON object's text; None: nothing."""
     changed_items: str | None
-    """How many items were not as their events say when its last try started, by fate, as a JSON object's text; None: none."""
+    """How many items were not as their events say when its last try started, by fate, as a JSON object's text; None: none.
+
+    Of a run that was cleared after a success, and has not started: a list of the items without which it runs.
+    """
 
     @property
     def cleaned(self) -> int:
@@ -280,8 +283,8 @@ class RunRow:
         return self._items_that_are(Fate.SUPERSEDED)
 
     def _items_that_are(self, fate: Fate) -> int:
-        counts: Mapping[str, int] = json.loads(self.changed_items or "{}")
-        return counts.get(fate, 0)
+        changed: Mapping[str, int] | Sequence[Mapping[str, Any]] = json.loads(self.changed_items or "{}")
+        return changed.get(fate, 0) if isinstance(changed, Mapping) else sum(item["fate"] == fate for item in changed)
 
     @property
     def partition_complete(self) -> bool | None:

@@ -11,19 +11,23 @@ import os  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections import Counter  # noqa: E402
-from collections.abc import Iterable, Sequence  # noqa: E402
+from collections.abc import Collection, Iterable, Sequence  # noqa: E402
 from dataclasses import replace  # noqa: E402
-from itertools import product  # noqa: E402
+from itertools import combinations, product  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Final  # noqa: E402
+from typing import Any, Final, TypeAlias  # noqa: E402
 
 from tests.simulation import runner  # noqa: E402
 from tests.simulation.faults import FAULTS  # noqa: E402
-from tests.simulation.history import ROWS_OF_DEEDS, Plan  # noqa: E402
+from tests.simulation.history import ROWS_OF_DEEDS, TRIPLES, Plan  # noqa: E402
 from tests.simulation.kept import FINDS, KEPT  # noqa: E402
-from tests.simulation.options import VALUES  # noqa: E402
+from tests.simulation.options import FORBIDDEN, VALUES, allowed_pairs  # noqa: E402
 from tests.simulation.runner import Played  # noqa: E402
 
+Pair: TypeAlias = tuple[Any, ...]
+"""Two options, each with its value."""
+NAMED: Final = 3
+"""The most of what was not played that is named."""
 SHOWN: Final = 12
 """The most faults of one history that are printed."""
 MOST_SEEDS: Final = 500
@@ -80,12 +84,12 @@ def _template() -> Path:
 def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) -> int:
     plans = [Plan.of(seed) for seed in seeds for _ in range(1 + twice)]
     failed, cpu, counts = 0, 0.0, Counter[str]()
-    pairs, deeds, digests = set[str](), set[tuple[str, ...]](), dict[int, int]()
+    pairs, deeds, digests = set[Pair](), set[tuple[str, ...]](), dict[int, int]()
     slowest = 0.0
     for played in runner.play_all(plans, template, at_once=at_once):
         cpu, slowest = cpu + played.cpu, max(slowest, played.cpu)
         counts.update(played.counts)
-        pairs.update(map(str, played.pairs))
+        pairs.update((tuple(one), tuple(two)) for one, two in played.pairs)
         deeds.update(tuple(each) for each in played.deeds)
         failed += _told(played)
         if digests.setdefault(played.seed, played.digest) != played.digest:
@@ -95,14 +99,35 @@ def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) ->
         f"{len(plans)} histories, {failed} with a fault, {cpu:.0f} s of CPU ({cpu / max(len(plans), 1):.2f} s each, "
         f"{slowest:.1f} s at most), {counts['items']} items"
     )
-    every = sum(
-        len(one) * len(two) for place, one in enumerate(VALUES.values()) for two in [*VALUES.values()][place + 1 :]
-    )
-    print(
-        f"pairs of deeds played: {len(deeds)} of {len(ROWS_OF_DEEDS)}; pairs of options: {len(pairs)} of {every} (some are forbidden)"
-    )
+    _tell_coverage(pairs, deeds)
     print("deeds: " + ", ".join(f"{name} {number}" for name, number in sorted(counts.items()) if name != "items"))
     return 1 if failed else 0
+
+
+def _tell_coverage(pairs: Collection[Pair], deeds: Collection[tuple[str, ...]]) -> None:
+    """Print what has met, and what has not and why."""
+    allowed = {(one, two) for one, two in allowed_pairs()}
+    of_deeds = (("pairs of deeds", ROWS_OF_DEEDS), ("triples of deeds", TRIPLES))
+    for name, rows in of_deeds:
+        left = [", ".join(each) for each in rows if each not in deeds]
+        print(f"{name}: {len(rows) - len(left)} of {len(rows)}{_of_left(left)}")
+    left = [_words(each) for each in sorted(allowed - pairs, key=str)]
+    print(f"pairs of options: {len(allowed & pairs)} of {len(allowed)}{_of_left(left)}")
+    print(f"    refused by check, each with its remedy: {len(FORBIDDEN)}, such as {_words(next(iter(FORBIDDEN)))}")
+    print(f"    follow from these, or cannot be written: {_number_of_pairs() - len(FORBIDDEN) - len(allowed)}")
+
+
+def _of_left(left: Sequence[str]) -> str:
+    """Return what was not played: it comes with more seeds."""
+    return f"; other seeds play {'; '.join(left[:NAMED])}{' …' if len(left) > NAMED else ''}" if left else ""
+
+
+def _words(pair: Pair) -> str:
+    return " with ".join(f"{name}: {value}" for name, value in pair)
+
+
+def _number_of_pairs() -> int:
+    return sum(len(one) * len(two) for one, two in combinations(VALUES.values(), 2))
 
 
 def _told(played: Played) -> bool:

@@ -71,6 +71,13 @@ class Cluster:
     daemons: dict[str, Daemon] = field(default_factory=dict)
     drivers: dict[str, Driver] = field(default_factory=dict)
     table: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
+    kept: dict[tuple[str, str], list[Item]] = field(default_factory=dict)
+    """What the last try of each run whose success was accepted has loaded."""
+    vouched: dict[str, set[Item]] = field(default_factory=dict)
+    """The files without data, markers and manifests, of the runs of each job that have succeeded."""
+    may_shrink: set[tuple[str, str] | str] = field(default_factory=set)
+    """The runs, and the jobs, that a person runs again without what was cleaned or superseded."""
+    faults: list[str] = field(default_factory=list)
     successes: list[tuple[str, str, int]] = field(default_factory=list)
     """The run and the number of each try whose success was accepted."""
     reported_at: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -107,13 +114,14 @@ class Cluster:
             return 3
         triggering = claimed.json["triggering_asset_events"]
         extras = [event["extra"] for events in triggering.values() for event in events]
+        data = [extra for extra in extras if not extra.get("last")]
         await asyncio.sleep(loop.random.random() * self.longest)
         if loop.random.random() < self.failing:
             self.failed_by_job.add((dag_id, run_id))
             if loop.random.random() < 0.5:
                 await self._insist(driver, "finish", {"state": "failed", "message": "it failed"})
             return 1
-        if (items := await self._read(driver, extras)) is None:
+        if (items := await self._read(driver, data)) is None:
             return 1
         accepted = await self._insist(driver, "progress", {"stages": 1, "tasks": 1, "tasks_done": 1})
         if accepted.status != 204:
@@ -129,9 +137,18 @@ class Cluster:
                 self.table[dag_id, run_id] = before
             return 3
         self.successes.append((dag_id, run_id, driver.key.try_number))
+        self._keep((dag_id, run_id), items)
+        self.vouched.setdefault(dag_id, set()).update(*(items_of(each) for each in extras if each.get("last")))
         self.reported_at[dag_id, run_id] = reported_at
         loop.note("loaded", f"{dag_id} {len(items)}")
         return 0
+
+    def _keep(self, run: tuple[str, str], items: list[Item]) -> None:
+        """Note what a run has in the table. A run that succeeded loses nothing there unless a person says so."""
+        lost = {*self.kept.get(run, ())} - {*items}
+        if lost and self.may_shrink.isdisjoint({run, run[0]}):
+            self.faults.append(f"{run} ran again, and {sorted(map(str, lost))} went from its part of the table")
+        self.kept[run] = items
 
     async def _read(self, driver: Driver, extras: Sequence[Mapping[str, Any]]) -> list[Item] | None:
         """Return what is loaded. Files that are missing, and superseded by what the daemon says, are left out; None: others are missing."""

@@ -28,7 +28,6 @@ from store.runs.tries import tries, try_lookup
 from store.runs.tries.try_lock import LockedTry
 from tests.simulation import cluster
 from tests.simulation.history import Plan
-from tests.simulation.options import Options
 from tests.simulation.virtual import put
 from watcher.features.clean_source import decision
 from watcher.features.explain import verdicts
@@ -54,8 +53,7 @@ class Fault:
 
     def is_likely(self, plan: Plan) -> bool:
         """Whether a history plays what brings the fault to light. It is looked for in these first."""
-        played = {deed for first, second, _ in plan.steps for deed in (first, second)}
-        drawn = Options.drawn(Random(plan.seed))
+        played, drawn = plan.deeds, plan.options(Random(plan.seed))
         return (
             self.deeds <= played
             and not self.without & played

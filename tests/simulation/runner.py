@@ -98,7 +98,7 @@ def _told(outcome: Outcome, cpu: float, *, keep_trace: bool) -> Played:
         digest=outcome.digest,
         cpu=cpu,
         counts=dict(outcome.counts),
-        pairs=[[*map(str, pair)] for pair in outcome.pairs],
+        pairs=[*outcome.pairs],
         deeds=[*outcome.deeds],
         trace=[*outcome.trace] if keep_trace else [],
     )

@@ -56,14 +56,18 @@ class Folder:
     """When each version came."""
     gone: dict[Version, float] = field(default_factory=dict)
     """When each was overwritten or deleted by the world."""
+    names_in: dict[Version, tuple[str, ...]] = field(default_factory=dict)
+    """The paths of the files that each version of a manifest names."""
 
     def write(self, name: str) -> Version:
         loop = current()
         moment = EPOCH + loop.ahead + loop.time()
         microseconds = round(moment * 1_000_000)
         path, beside = self.root / "in" / name, self.root / "beside"
-        path.parent.mkdir(exist_ok=True)
-        beside.write_text(name + "x" * len(self.written))
+        path.parent.mkdir(exist_ok=True, parents=True)
+        others = [str(each) for each in sorted(path.parent.glob("[!._]*")) if each.is_file() and each != path]
+        content = [name + "x" * len(self.written)] if path.suffix != ".manifest" else others[-3:] or ["lacking"]
+        beside.write_text("\n".join(content))
         os.utime(beside, ns=(microseconds * 1000, microseconds * 1000))
         if (before := self.now(name)) is not None:
             self.gone[before] = loop.time()
@@ -71,6 +75,8 @@ class Folder:
         CHANGED[str(path)] = microseconds * 1000
         version = _version(path)
         self.written[version] = loop.time()
+        if path.suffix == ".manifest":
+            self.names_in[version] = tuple(str(path.parent / each) for each in content)
         loop.note("write", name)
         return version
 
@@ -79,6 +85,21 @@ class Folder:
             self.gone[before] = current().time()
             (self.root / "in" / name).unlink()
             current().note("vanish", name)
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name: at its new place it is as it was, but for its time of change."""
+        path, target, before = self.root / "in" / name, self.root / "in" / to, self.now(name)
+        if before is None or target.exists():
+            return
+        path.rename(target)
+        loop = current()
+        CHANGED[str(target)] = round((EPOCH + loop.ahead + loop.time()) * 1_000_000) * 1000
+        self.gone[before] = self.written[_version(target)] = loop.time()
+        loop.note("rename", f"{name} {to}")
+
+    def was_cleaned(self, version: Version) -> bool:
+        """Whether a version is gone, and the world has not removed it."""
+        return version not in self.gone and not self.is_there(version)
 
     def now(self, name: str) -> Version | None:
         """Return the version that is there."""

@@ -90,7 +90,23 @@ async def _of_some(
         newer = await newer_at_job(connection, dag_id, mine.values())
         for run_id, newest in mine.items():
             items[run_id] += file_versions.superseded_by(newer, newest)
-    return {run_id: [*map(_item, each)] for run_id, each in items.items() if each}
+    changed = {run_id: [*map(_item, each)] for run_id, each in items.items() if each}
+    return await _as_admitted(connection, changed, tried)
+
+
+async def _as_admitted(
+    connection: AsyncConnection, changed: Mapping[int, Sequence[ChangedItem]], tried: Collection[int]
+) -> Mapping[int, Sequence[ChangedItem]]:
+    """Return the superseded items without those that came after a run was cleared that had succeeded: its part would have fewer rows.
+
+    Its job finds out that they are gone, and fails.
+    """
+    admitted = await changed_items.admitted_without(connection, [each for each in changed if each in tried])
+    kept = {
+        run_id: [item for item in items if run_id not in admitted or (item.event_id, item.number) in admitted[run_id]]
+        for run_id, items in changed.items()
+    }
+    return {run_id: items for run_id, items in kept.items() if items}
 
 
 async def missed(

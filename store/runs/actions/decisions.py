@@ -26,7 +26,7 @@ from store.fates import Fate
 from store.runs.queue.queues import ACTIVE
 from store.runs.runs import DELETED, IS_THERE, OVER, QUEUED, RunRow, move_run, this_run
 from store.runs.tries import changed_items, tries
-from store.runs.tries.changed_items import NO_ITEM_HOOKS, ItemHooks
+from store.runs.tries.changed_items import NO_ITEM_HOOKS, ChangedItems, ItemHooks
 
 
 async def clear(
@@ -50,6 +50,7 @@ async def clear(
     if lacking.refused:
         raise await changed_items.refusal(connection, run_id, lacking.refused[number])
     await requeue(connection, tasks, this_run(dag_id, run_id))
+    await _keep_agreed(connection, lacking.agreed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,14 @@ async def clear_over(
     lacking = await changed_items.lacking(connection, item_hooks, runs, include, lock=True)
     runs -= lacking.refused.keys()
     await requeue(connection, [task.id for task in tasks if task.run in runs], run.c.id.in_(runs))
+    await _keep_agreed(connection, lacking.agreed)
     return ClearedRuns(runs=len(runs), lacking=lacking.counts)
+
+
+async def _keep_agreed(connection: AsyncConnection, agreed: Mapping[int, ChangedItems]) -> None:
+    """Keep with runs that were cleared after a success what they run without: what is superseded later is not among that."""
+    for run_id, items in agreed.items():
+        await connection.execute(update(run).where(run.c.id == run_id).values(changed_items=items.to_json()))
 
 
 async def requeue(connection: AsyncConnection, tasks: Sequence[str], which: ColumnElement[bool]) -> None:

@@ -21,6 +21,7 @@ from store.database.schema import asset_event, asset_interest, run, run_asset_ev
 from store.errors import Conflict
 from store.fates import LEFT_OUT, Fate
 from store.keys import TryKey
+from store.runs.runs import OVER
 
 _e, _i, _r, _t, _y = asset_event.c, asset_interest.c, run_asset_event.c, task_instance.c, task_try.c
 MOST_NAMED: Final = 3
@@ -124,6 +125,11 @@ class ChangedItems:
                 for item in json.loads(text or "[]")
             ]
         )
+
+    @classmethod
+    def agreed(cls, text: str | None) -> Self:
+        """Return the items without which a run was cleared, from the text that the run keeps; none if that has only counts."""
+        return cls.from_json(text) if text is not None and text.startswith("[") else cls()
 
     @cached_property
     def by_event(self) -> Mapping[int, Mapping[int, ChangedItem]]:
@@ -248,6 +254,28 @@ async def have_succeeded(connection: AsyncConnection, run_ids: Collection[int]) 
     return frozenset(succeeded)
 
 
+async def admitted_without(
+    connection: AsyncConnection, run_ids: Collection[int]
+) -> Mapping[int, Collection[tuple[int, int]]]:
+    """Return the runs among these that run again after a success, by `run.id`, with the items that their tries may go without.
+
+    These are what the last try did not get, and what a person agreed to when the run was cleared. Each is an event and a number.
+    """
+    query = select(run.c.id, run.c.changed_items).where(run.c.state.not_in(OVER))
+    agreed: dict[int, str | None] = {}
+    for some in chunks(sorted(await have_succeeded(connection, run_ids))):
+        agreed |= {row.id: row.changed_items for row in await connection.execute(query.where(run.c.id.in_(some)))}
+    last = await of_last_tries(connection, agreed.keys())
+    return {
+        run_id: {
+            (item.event_id, item.number)
+            for item in (*last.get(run_id, NONE_CHANGED).items, *ChangedItems.agreed(text).items)
+            if item.fate in LEFT_OUT
+        }
+        for run_id, text in agreed.items()
+    }
+
+
 async def nothing_left(connection: AsyncConnection, run_id: int, changed: ChangedItems) -> bool:
     """Whether a run with changed items has only events of files, of which its next try would get none, and no marker."""
     if not changed.left_out:
@@ -272,10 +300,12 @@ class Lacking:
     """What runs would lack if they ran again.
 
     `refused` are those that must not, by `run.id`, each with its items: they have succeeded, and another try would replace what
-    they wrote by less. `counts` are the items that any of the runs would lack, by their fates.
+    they wrote by less. `agreed` are the items without which the others may run that have succeeded. `counts` are the items that any
+    of the runs would lack, by their fates.
     """
 
     refused: Mapping[int, ChangedItems] = field(default_factory=dict)
+    agreed: Mapping[int, ChangedItems] = field(default_factory=dict)
     counts: Mapping[Fate, int] = field(default_factory=dict)
 
 
@@ -301,7 +331,8 @@ async def lacking(
     counts = Counter[Fate]()
     for changed in left_out.values():
         counts.update(changed.counts)
-    return Lacking(refused=refused, counts=counts)
+    agreed = {run_id: left_out[run_id] for run_id in again - refused.keys() if left_out[run_id].items}
+    return Lacking(refused=refused, agreed=agreed, counts=counts)
 
 
 async def refusal(connection: AsyncConnection, run_name: str, items: ChangedItems) -> Conflict:

@@ -355,6 +355,42 @@ async def test_a_run_that_has_succeeded_is_not_run_again_without_what_is_superse
 
 
 @on_both
+async def test_a_run_that_was_cleared_after_a_success_goes_only_without_what_a_person_has_agreed_to(jobs: Jobs) -> None:
+    """Found by a history: a newer version that came between the clear and the start was left out, and its rows were gone."""
+    await jobs.write("a", "1")
+    await jobs.write("b", "1")
+    run_id, client = await jobs.queue(), jobs.world.client
+    await jobs.end(await jobs.start(run_id))
+    await jobs.write("a", "22")
+    clear = {"dry_run": False, "include_superseded": True}
+    agreed = await client.post(f"/api/v2/dags/load/dagRuns/{run_id}/clear", json=clear)
+    assert agreed.status_code == 200, agreed.text
+    shown = (await client.get(f"/api/v2/dags/load/dagRuns/{run_id}")).json()
+    assert (shown["state"], shown["superseded"]) == ("queued", 1)
+    path = await jobs.write("b", "22")
+    made, context = await jobs.started(run_id)
+    assert given(context) == ["b"]
+    await jobs.fail(made, path, overwritten=True)
+    assert (await jobs.state(run_id))[0] == "failed"
+    refused = await client.post(f"/api/v2/dags/load/dagRuns/{run_id}/clear", json={"dry_run": False})
+    assert (refused.status_code, "1 superseded" in refused.text, path in refused.text) == (409, True, True)
+
+
+@on_both
+async def test_a_run_that_was_cleared_after_a_success_leaves_out_nothing_that_is_superseded_later(jobs: Jobs) -> None:
+    await jobs.write("a", "1")
+    run_id = await jobs.queue()
+    await jobs.end(await jobs.start(run_id))
+    cleared = await jobs.world.client.post(f"/api/v2/dags/load/dagRuns/{run_id}/clear", json={"dry_run": False})
+    assert cleared.status_code == 200, cleared.text
+    path = await jobs.write("a", "22")
+    made, context = await jobs.started(run_id)
+    assert given(context) == ["a"]
+    await jobs.fail(made, path, overwritten=True)
+    assert (await jobs.state(run_id))[0] == "failed"
+
+
+@on_both
 async def test_a_run_of_several_versions_runs_again_as_it_has_run(jobs: Jobs) -> None:
     await jobs.write("a", "1")
     await jobs.write("a", "22")
