@@ -106,7 +106,6 @@ def evidence(
         events_since=values.get("events_since", NOON - 90 * DAY),
         runs_since=values.get("runs_since", NOON - 90 * DAY),
         removed=values.get("removed", {}),
-        changed=values.get("changed", {}),
         beginning=values.get("beginning"),
     )
 
