@@ -1,6 +1,6 @@
 """pydantic's validation errors as sentences for the person who wrote the YAML: what was expected and what to do.
 
-No sentence holds a value. Our own validators write their own sentences; every other error is described by its type alone.
+No sentence holds a value, but an amount of time, memory or bytes in the form that was meant. Our own validators write their own sentences; every other error is described by its type alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from config.amounts import durations_meant, number_meant
 from config.errors import KeyPath
 from config.names import did_you_mean
 from config.section import keys, models_at
@@ -94,6 +95,24 @@ def _path_in(data: Any, detail: ErrorDetails) -> KeyPath:
     return (*path, detail["loc"][-1]) if detail["type"] == "missing" else path
 
 
+def _remedy(detail: ErrorDetails, path: KeyPath) -> str:
+    """What to write instead of a duration or a number in another form, as the end of a sentence; "" if that cannot be told."""
+    written = detail["input"]
+    if detail["type"] == "duration":
+        meant = durations_meant(written)
+        if len(meant) > 1:
+            return f"; with its unit: write {', '.join(f'`{each}`' for each in meant[:-1])} or `{meant[-1]}`"
+        return f"; write `{meant[0]}`" if meant else ""
+    if detail["type"] in _NUMBERS_IN_TEXT and (number := number_meant(str(path[-1]), written)) is not None:
+        unit = next((f", in {unit}" for end, unit in _UNITS_OF_KEYS.items() if str(path[-1]).endswith(end)), "")
+        return f"; write `{number}`{unit}"
+    return ""
+
+
+_NUMBERS_IN_TEXT: Final = {"int_parsing", "float_parsing", "bytes"}
+_UNITS_OF_KEYS: Final = {"_mb": "MB", "_days": "days", "_bytes": "bytes", "_size": "bytes"}
+
+
 def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath) -> str:
     """One sentence for all errors at one place. There are several when pydantic tried the branches of a union."""
     if details[0]["type"] == "missing":
@@ -104,10 +123,11 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath
     own = [text for detail in details if (text := _own_words(detail))]
     expected = list(dict.fromkeys(text for detail in details if (text := _expectation(detail))))
     if expected:
-        given = instead(details[0]["input"]) if all(_is_of_wrong_type(detail) for detail in details) else ""
+        given = _instead_of(details[0]) if all(_is_of_wrong_type(detail) for detail in details) else ""
         is_unlisted = given and isinstance(details[0]["input"], str) and expected == [_TYPES["list"]]
         own.insert(0, f"must be {' or '.join(expected)}{given}{_IN_BRACKETS if is_unlisted else ''}")
-    return "; or ".join(own)
+    remedies = dict.fromkeys(remedy for detail in details if (remedy := _remedy(detail, path)))
+    return "; or ".join(own) + next(iter(remedies), "")
 
 
 def _own_words(detail: ErrorDetails) -> str:
@@ -132,6 +152,10 @@ def _expectation(detail: ErrorDetails) -> str:
 
 def _is_of_wrong_type(detail: ErrorDetails) -> bool:
     return detail["type"] not in _LIMITS or (detail["type"] == "literal_error" and not isinstance(detail["input"], str))
+
+
+def _instead_of(detail: ErrorDetails) -> str:
+    return ", not a fraction" if detail["type"] == "int_from_float" else instead(detail["input"])
 
 
 def instead(value: Any) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,9 @@ def parse_duration(value: object) -> timedelta:
         duration = int(match[1]) * _UNITS[match[2]]
         if duration <= _LONGEST:
             return duration
-    raise ValueError("write a duration of at most 36500d as a whole number and its unit, like 500ms, 10s, 5m, 2h or 7d")
+    raise PydanticCustomError(  # the type lets those who read the configuration add what was meant
+        "duration", "write a duration of at most 36500d as a whole number and its unit, like 500ms, 10s, 5m, 2h or 7d"
+    )
 
 
 def format_duration(value: timedelta) -> str:
@@ -115,7 +118,7 @@ def parse_bytes(value: object) -> int:
         return int(match[1]) * _BYTES[match[2]]
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError("write a number of bytes such as 64kB, 1MB, 1GB (powers of 1,000) or 65536")
+    raise PydanticCustomError("bytes", "write a number of bytes such as 64kB, 1MB, 1GB (powers of 1,000) or 65536")
 
 
 Bytes: TypeAlias = Annotated[

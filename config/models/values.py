@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 _UNITS: Final = {
     "d": timedelta(days=1),
@@ -28,7 +29,10 @@ def parse_duration(value: object) -> timedelta:
         duration = int(match[1]) * _UNITS[match[2]]
         if duration <= _LONGEST:
             return duration
-    raise ValueError("must be a duration of at most 36500d, written like `500ms`, `10s`, `5m`, `2h` or `7d`")
+    # The type lets `config.sentences` add what was meant.
+    raise PydanticCustomError(
+        "duration", "must be a duration of at most 36500d, written like `500ms`, `10s`, `5m`, `2h` or `7d`"
+    )
 
 
 def format_duration(duration: timedelta) -> str:
@@ -66,7 +70,9 @@ def _parse_bytes(value: object) -> object:
         return int(match[1]) * _BYTES[match[2]]
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError("must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`")
+    raise PydanticCustomError(
+        "bytes", "must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`"
+    )
 
 
 Bytes: TypeAlias = Annotated[

@@ -27,13 +27,15 @@ from store.database.schema import (
 )
 from store.fates import Fate
 from store.features.versions import superseded_items
+from store.processes import cleanup
+from store.processes.cleanup import Retention
 from store.processes.tokens import digest
 from store.runs.tries import changed_items, superseding, tries, try_lookup
 from store.runs.tries.changed_items import ChangedItems
 from tests.databases import on_both
-from tests.features import HOOKS, ITEM_HOOKS
+from tests.features import HOOKS, ITEM_HOOKS, KEPT_EVENTS
 from tests.service.api.application import Api, Try
-from tests.service.api.explained_world import ExplainedWorld, explained_world
+from tests.service.api.explained_world import LONG_AGO, ExplainedWorld, explained_world
 from tests.service.api.test_reconcile import reconciled
 from tests.service.queued_tasks import queued_task_of
 from triggers.local_folder.new_files import FileNewFiles
@@ -473,3 +475,47 @@ async def remove_newest_event(database: Database) -> None:
         newest = select(func.max(asset_event.c.id)).scalar_subquery()
         await connection.execute(delete(queued_event).where(queued_event.c.event_id == newest))
         await connection.execute(delete(asset_event).where(asset_event.c.id == newest))
+
+
+@on_both
+@pytest.mark.parametrize("newer", ["queued", "loaded", "forgotten"])
+async def test_retention_of_events_beside_a_try_that_is_superseding_takes_nothing_that_decides(
+    jobs: Jobs, newer: str
+) -> None:
+    """What was loaded is known for as long as its event is kept, though its run is forgotten."""
+    path = await jobs.write("a", "1")
+    await jobs.write("b", "1")
+    run_id = await jobs.queue()
+    made, _ = await jobs.started(run_id)
+    await jobs.fail(made, path, overwritten=True)
+    await let_events_be_old(jobs.database)
+    await jobs.world.forget_runs()
+    assert await sweep_events(jobs.database) == 0, "they belong to a run that goes on"
+    await jobs.write("a", "22")
+    if newer != "queued":
+        await jobs.world.consume("success")
+    if newer == "forgotten":
+        assert await jobs.world.forget_runs() == 1
+    assert await sweep_events(jobs.database) == 0
+    await jobs.look()
+    made, context = await jobs.started(run_id)
+    assert (given(context), names(context["left_out"]["superseded"])) == (["b"], ["a"])
+    await jobs.succeed(made)
+
+
+async def let_events_be_old(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(update(asset_event).values(timestamp=LONG_AGO))
+
+
+async def sweep_events(database: Database) -> int:
+    """Remove the events past their retention; return how many."""
+    days = {"task_days": 30, "history_days": 90, "event_days": 90, "run_days": 90, "orphan_days": 30}
+    sweeps = await cleanup.sweeps(database, Retention(**days), KEPT_EVENTS)
+    async with database.transaction() as connection:
+        removed = [
+            await each.remove(connection, 1_000, None, database.dialect)
+            for each in sweeps
+            if each.name in {"events", "events of deleted runs"}
+        ]
+    return sum(each.rows for each in removed)

@@ -79,8 +79,8 @@ IN_FILE = {
     "no space behind a colon": ("path: inbox", "path:inbox", "20: is not valid YAML", "put a space behind the colon", "line above"),
     "a pattern without quotes": ('"*.csv"', "*.csv", "20: is not valid YAML", "put quotes around the text that begins with `*`"),
     "a key twice": ("start: all\n", "start: all\n        start: now\n", "23: ", "defined twice", "22; remove one"),
-    "a duration without a unit": ("interval: 10s", "interval: 10", "21: ", "a whole number and its unit, like 500ms, 10s"),
-    "a duration in words": ("interval: 10s", "interval: 10 seconds", "21: ", "a whole number and its unit, like 500ms, 10s"),
+    "a duration without a unit": ("interval: 10s", "interval: 10", "21: ", "a whole number and its unit, like 500ms, 10s", "with its unit: write `10s`, `10m`"),
+    "a duration in words": ("interval: 10s", "interval: 10 seconds", "21: ", "a whole number and its unit, like 500ms, 10s", "write `10s`"),
     "an unknown start": ("start: all", "start: beginning", "22: ", "write now, all, or an ISO timestamp"),
     "a schedule in words": ("schedule: inbox", 'schedule: {cron: "every day"}', "39: ", 'write five fields such as "0 * * * *"'),
     "a program that is not there": ("load_orders.py", "laod_orders.py", "43: ", "no such file; relative paths start at"),
@@ -132,12 +132,16 @@ IN_FILE = {
     "a time for a duration": ("    retries: 3", '    retries: 3\n    deadline: "07:00"', "42: ", '`{by: "07:00"}`'),
     "memory without a unit": ("    spark:\n      application: load", "    spark:\n      driver_memory: 2\n      application: load", "43: ", "write `2g`"),
     "memory in megabytes": ("    spark:\n      application: load", "    spark:\n      executor_memory: 2048\n      application: load", "43: ", "write `2048m`"),
+    "a duration as a number": ("  orders: {}", "  orders: {expect_every: 24}", "35: ", "with its unit: write `24s`, `24m`, `24h` or `24d`"),
+    "a duration as words": ("  orders: {}", "  orders: {expect_every: 1 day}", "35: ", "write `1d`"),
+    "a number of MB with a unit": ("version: 1\n", "version: 1\nsettings: {scheduler: {memory_mb: 2g}}\n", "2: ", "write `2048`, in MB"),
+    "a number of days with a unit": ("version: 1\n", "version: 1\nsettings: {store: {run_retention_days: 90d}}\n", "2: ", "write `90`, in days"),
     "one text for a list": ("connections: [lake]", "connections: lake", "connections: ", "put brackets around it: `[…]`"),
     "one outlet": ("[orders]\n    retries", "orders\n    retries", "40: ", "write `[orders]`"),
     "a password that is not encoded": (
         "${SHOP_DSN}", "postgresql://odd:p@ss/w#rd@db.example.com/shop", "12: ", "@ is %40, / is %2F, # is %23", "password as keys of their own",
     ),
-    "a number in words": ("retries: 3", "retries: three", "41: jobs.load_orders.retries: must be a whole number, not text"),
+    "a number in words": ("retries: 3", "retries: three", "41: jobs.load_orders.retries: must be a whole number, not text; write `3`"),
 }  # fmt: skip
 LOCAL = f"{CONFIGURATION[: CONFIGURATION.index('connections:')]}{CONFIGURATION[CONFIGURATION.index('assets:') : CONFIGURATION.index('  landing:')]}"
 AT_SOURCE = {

@@ -363,7 +363,8 @@ def test_a_run_is_watched_until_it_is_over(watcher: Watcher, configuration: Path
 
 def test_check_counts_assets_watchers_and_jobs(watcher: Watcher, configuration: Path) -> None:
     assert "2 assets, 1 watcher, 1 job" in watcher("check").stdout
-    assert answer(watcher("check", "--json")) == []
+    [changed] = answer(watcher("check", "--json"))
+    assert (changed["level"], changed["path"]) == ("info", "jobs.load_orders")
     configuration.write_text("version: 1\nassets: {a: {urii: x}}\n")
     assert "watchers.yaml:2: assets.a.urii" in watcher("check", exits=2).stderr
     [problem] = answer(watcher("check", "--json", exits=2))
@@ -384,8 +385,9 @@ def test_check_refuses_a_job_that_no_run_could_use(watcher: Watcher, configurati
 def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    [warning] = answer(watcher("check", "--json"))
+    [warning, *others] = answer(watcher("check", "--json"))
     assert (warning["level"], warning["path"]) == ("warning", "jobs.load_orders.spark")
+    assert {each["level"] for each in others} == {"info"}
     assert warning["message"].startswith("Spark needs Java, and none was found on the PATH: install Java 17 or newer")
     assert warning["message"] in watcher("check").stdout
 

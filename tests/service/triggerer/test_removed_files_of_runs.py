@@ -42,6 +42,7 @@ from tests.service.triggerer.cleaning_world import (
     declared,
 )
 from tests.unit.submit.plain import make_submission, plain_python, submissions
+from watcher.features.versions.declaration import be_interested
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits
@@ -92,7 +93,10 @@ class JobWorld:
             if before.get(key) is not driver:
                 context = await driver.done("POST", "tries/claim", body={"nonce": "n"})
                 files = [
-                    file for event in context["triggering_asset_events"]["inbox"] for file in event["extra"]["files"]
+                    file
+                    for events in context["triggering_asset_events"].values()
+                    for event in events
+                    for file in event["extra"]["files"]
                 ]
                 got[context["dag_id"]] = sorted(Path(file.get("key") or file["path"]).name for file in files)
                 self.contexts[context["dag_id"]] = context
@@ -155,16 +159,18 @@ class JobWorld:
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    async def reload(self, jobs: Mapping[str, str]) -> Applied:
-        """Apply these jobs, each with the JSON of its definition."""
-        cleaned = {"files": CleanedWatcher(after=timedelta(0), assets=["inbox"])}
-        configured = declared(dict.fromkeys(jobs, ("inbox",)), {"files": "inbox"}, cleaned)
+    async def reload(self, jobs: Mapping[str, str], asset: str = "inbox") -> Applied:
+        """Apply these jobs, each with the JSON of its definition, and this name of the asset."""
+        cleaned = {"files": CleanedWatcher(after=timedelta(0), assets=[asset])}
+        configured = declared(dict.fromkeys(jobs, (asset,)), {"files": asset}, cleaned)
         configured = replace(
             configured,
+            assets=[replace(each, uri="x-files://inbox") for each in configured.assets],
             jobs=[replace(each, definition=JobDefinition.from_json(jobs[each.dag_id])) for each in configured.jobs],
             features={
                 "clean_source": partial(recording.apply, watchers=cleaned),
                 "catchup": catchups.begin,
+                "versions": partial(be_interested, assets={asset}),
             },
         )
         async with self.world.database.transaction() as connection:

@@ -112,7 +112,7 @@ CASES = {
     ),
     "limit without a size": (
         "settings: {api: {limits: {header_bytes: 1KB}}}",
-        "2: settings.api.limits.header_bytes: must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`",
+        "2: settings.api.limits.header_bytes: must be a number of bytes such as `64kB`, `16MB`, `1GB` (powers of 1,000) or `65536`; write `1000`, in bytes",
     ),
     "database driver": (
         "settings: {database: {url: 'mysql://u:hunter22@h/d'}}",
@@ -158,7 +158,7 @@ CASES = {
     ),
     "duration without unit": (
         "settings: {triggerer: {grace: 30}}",
-        "2: settings.triggerer.grace: must be a duration of at most 36500d, written like `500ms`, `10s`, `5m`, `2h` or `7d`",
+        "2: settings.triggerer.grace: must be a duration of at most 36500d, written like `500ms`, `10s`, `5m`, `2h` or `7d`; with its unit: write `30s`, `30m`, `30h` or `30d`",
     ),
     "duration of nothing": (
         "settings: {triggerer: {lease: 0s}}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -23,6 +24,8 @@ top = typer.Typer()
 ASK_DEADLINE: Final = 7.0
 """Seconds for all questions together. The daemon's own limit for its database is shorter."""
 _UNAVAILABLE: Final = 503
+_APART: Final = timedelta(minutes=1)
+"""A heartbeat that is later than a daemon's end by more than this is another one's, however the clocks differ."""
 PARTS: Final = ("metadatabase", "scheduler", "triggerer")
 
 
@@ -71,7 +74,10 @@ async def _status(api: ApiClient, show: Show) -> None:
     answers = await _ask(api)
     if api.home is not None:
         last = life(api.home)
-        _show_absent(show, "never" if last is None else "stopped", _absence(last), answers.health, answers.watchers)
+        sentence = _absence(last)
+        if leads_elsewhere(answers, last):
+            sentence = f"{sentence.rpartition('; ')[0]}; {_elsewhere(answers)}"
+        _show_absent(show, "never" if last is None else "stopped", sentence, answers.health, answers.watchers)
     if (starting := answers.starting) is not None:
         _show_absent(show, "starting", starting, answers.health, answers.watchers)
     where = str(api.client.base_url)
@@ -90,6 +96,29 @@ def _absence(last: Life | None) -> str:
     if last.stage == "stopped":
         return f"the daemon that ran here stopped at {_moment(last)}; start `watcher run`"
     return f"the daemon that ran here since {_moment(last)} was killed, or its machine failed; start `watcher run`"
+
+
+def leads_elsewhere(answers: Answers, last: Life | None) -> bool:
+    """Whether the heartbeat of the database's leader is of another home's process: none ran here, or it stopped long before."""
+    beaten = _heartbeat(answers)
+    if beaten is None or _status_of(answers.health, "scheduler") != "healthy":
+        return False
+    if last is None:
+        return True
+    return last.stage == "stopped" and last.since is not None and beaten > last.since + _APART
+
+
+def _heartbeat(answers: Answers) -> datetime | None:
+    text = (answers.health.get("scheduler") or {}).get("latest_scheduler_heartbeat")
+    return datetime.fromisoformat(text) if text else None
+
+
+def _elsewhere(answers: Answers) -> str:
+    """Return that another process leads, and how many problems the database knows of. Whoever asks that process gets them."""
+    errors = sum(each["level"] == "error" and each["kind"] != "not_ready" for each in answers.listed or ())
+    known = f", and {errors} {'problem is' if errors == 1 else 'problems are'} known" if errors else ""
+    moment = f"{_heartbeat(answers):%Y-%m-%d %H:%M:%S} UTC"
+    return f"a process elsewhere leads with the same database (heartbeat of {moment}){known}: ask it (`--url`)"
 
 
 def _moment(life: Life) -> str:
