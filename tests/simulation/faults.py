@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
 
@@ -14,13 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 import store.fates
 from store.catalog import dropped_events
+from store.database.column_types import UtcDateTime
 from store.database.schema import queued_event, run, run_asset_event, watcher_position
 from store.detection import detections, events, positions
 from store.detection.interest import EventOrigin
 from store.features.catchup import catchups
 from store.features.replay import selections
 from store.features.versions import superseded_items
-from store.processes import triggerers
+from store.processes import leaders, triggerers
 from store.runs import consumption, runs
 from store.runs.fates import PlaceAtJob
 from store.runs.runs import this_run
@@ -29,8 +30,10 @@ from store.runs.tries.try_lock import LockedTry
 from tests.simulation import cluster
 from tests.simulation.history import Plan
 from tests.simulation.virtual import put
+from triggers.local_folder import cleaning
 from watcher.features.clean_source import decision
 from watcher.features.explain import verdicts
+from watcher.scheduling.planning import scheduler
 from watcher.scheduling.tries import try_end
 from watcher.scheduling.tries.followed_try import FollowedTry
 from watcher.serving.api.execution import finishing
@@ -293,6 +296,47 @@ def _never_follows_own_tries() -> None:
     put(try_lookup, open_tries=none)
 
 
+def _outlets_apart_from_their_success() -> None:
+    real = finishing._append
+
+    async def append(connection: AsyncConnection, *arguments: Any) -> Any:
+        await _commit(connection)
+        return await real(connection, *arguments)
+
+    put(finishing, _append=append)
+
+
+def _drops_without_a_record() -> None:
+    async def take_off(connection: AsyncConnection, which: Any, *, reason: str, actor: str | None = None) -> int:  # noqa: ARG001
+        return (await connection.execute(delete(queued_event).where(which))).rowcount
+
+    put(dropped_events, take_off=take_off)
+
+
+def _leases_by_own_clocks() -> None:
+    """Let each process decide by its own clock whether the leader's lease is over."""
+
+    def now() -> Any:
+        return bindparam(None, datetime.now(UTC), UtcDateTime(), unique=True)
+
+    put(leaders, database_now=now)
+
+
+def _hints_without_looks() -> None:
+    put(scheduler, CHECK_EVERY=timedelta(days=1))
+
+
+def _goes_without_more_than_was_agreed_to() -> None:
+    async def as_admitted(_connection: AsyncConnection, changed: Any, _tried: Any) -> Any:
+        return changed
+
+    put(superseded_items, _as_admitted=as_admitted)
+
+
+def _removes_what_was_written_meanwhile() -> None:
+    put(cleaning, is_as_loaded=lambda *_: True)
+
+
 _ALONE: Final = {"processes": (1,)}
 _SEVERAL: Final = {"processes": (2, 3)}
 _CLEANS: Final = {"clean_source": ("delete", "move_to"), "schedule": ("all",), **_ALONE}
@@ -411,6 +455,42 @@ FAULTS: Final[Mapping[str, Fault]] = {
             _leaves_out_whatever_is_asked_for,
             "vanish",
             _ALONE,
+        ),
+        (
+            "outlets apart",
+            "a success and the events of its outlets are stored together",
+            _outlets_apart_from_their_success,
+            "crash",
+            _ALONE,
+        ),
+        ("drops without a record", "what is taken off a queue is recorded", _drops_without_a_record, "drop", _ALONE),
+        (
+            "leases by own clocks",
+            "the database's clock alone says when a lease is over",
+            _leases_by_own_clocks,
+            "clock_step -freeze -outage -slow_commit -crash -retention -retention_of_runs",
+            _SEVERAL,
+        ),
+        (
+            "hints without looks",
+            "what another process has stored is found by itself",
+            _hints_without_looks,
+            "-retention -retention_of_runs",
+            {"cron": (None,), "debounce": (None,), "deadline": (None,), **_SEVERAL},
+        ),
+        (
+            "removes what was written meanwhile",
+            "only the content goes that was loaded",
+            _removes_what_was_written_meanwhile,
+            "rewrite -replay -clear -mark -retry -delete -cancel -drop",
+            {"clean_source": ("delete", "move_to")},
+        ),
+        (
+            "goes without more than agreed",
+            "a run that has succeeded loses no rows by what comes after it was cleared",
+            _goes_without_more_than_was_agreed_to,
+            "replay rewrite",
+            {},
         ),
         ("forgets own tries", "what a crash left open is settled", _never_follows_own_tries, "crash", _ALONE),
     )

@@ -300,11 +300,11 @@ class History:
         """Whether the run of a job has loaded a version of the file that the deeds mean."""
         return any(str(self.focus) in str(item) for items in self.cluster.kept.values() for item in items)
 
-    async def _until(self, holds: Callable[[], bool], seconds: int) -> None:
-        for _ in range(seconds):
+    async def _until(self, holds: Callable[[], bool], seconds: int, *, each: float = 1) -> None:
+        for _ in range(round(seconds / each)):
             if holds():
                 return
-            await asyncio.sleep(1)
+            await asyncio.sleep(each)
 
     async def _deed(self, name: str) -> None:
         current().note("deed", name)
@@ -464,8 +464,17 @@ class History:
     # -- what sources and machines do
 
     async def _rewrite(self) -> None:
+        """Write a file anew, where sources are cleaned at times while it is being removed."""
+        if self.options["clean_source"] and self.random.random() < 0.4:
+            await self._until(self._is_in_hand, 10, each=0.02)
         if name := self._some_name():
             self.folder.write(name)
+
+    def _is_in_hand(self) -> bool:
+        in_hand = (
+            "cleaning JOIN asset_event e ON e.id = cleaning.event_id WHERE working IS NOT NULL AND instr(extra, ?)"
+        )
+        return self.rows.execute(f"SELECT 1 FROM {in_hand}", [f"/{self.focus}"]).fetchone() is not None
 
     async def _vanish(self) -> None:
         if name := self._some_name():
@@ -561,6 +570,9 @@ class History:
             await self._until_answered("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
         for watcher in ("files", "rows"):
             await self._until_answered("POST", f"/api/v2/watchers/{watcher}/resume")
+        await asyncio.sleep(2)
+        self._new_file()  # nobody asks for anything any more: what comes now is found by itself
+        ROWS.append(len(ROWS) + 1)
         before, since, until = "", loop.time(), loop.time() + LONGEST_REST
         while loop.time() < since + SETTLED_AFTER:
             if (state := self._state()) != before:

@@ -227,7 +227,8 @@ class Judge:
             at_job.setdefault(row["dag_id"], set()).add(event_id)
             of_run = named.setdefault((row["dag_id"], row["run_id"]), [])
             of_run.extend((event_id, item) for item in events[event_id].items if events[event_id].is_data)
-        for row in self.database.execute("SELECT dag_id, event_id FROM queued_event"):
+        other = "SELECT dag_id, event_id FROM queued_event UNION ALL SELECT dag_id, event_id FROM dropped_event"
+        for row in self.database.execute(other):  # a newer version may have been taken off since it counted
             at_job.setdefault(row["dag_id"], set()).add(row["event_id"])
         newest: dict[str, dict[str, str]] = {}
         for dag_id, numbers in at_job.items():
