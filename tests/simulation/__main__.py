@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from itertools import product  # noqa: E402
 from pathlib import Path  # noqa: E402
+from statistics import fmean  # noqa: E402
 from typing import Final  # noqa: E402
 
 from tests.simulation import runner  # noqa: E402
@@ -79,11 +80,11 @@ def _template() -> Path:
 
 def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) -> int:
     plans = [Plan.of(seed) for seed in seeds for _ in range(1 + twice)]
-    failed, cpu, counts = 0, 0.0, Counter[str]()
+    failed, cpu, counts = 0, list[float](), Counter[str]()
     pairs, deeds, digests = set[str](), set[tuple[str, ...]](), dict[int, int]()
-    slowest = 0.0
+    began = virtual.real_time()
     for played in runner.play_all(plans, template, at_once=at_once):
-        cpu, slowest = cpu + played.cpu, max(slowest, played.cpu)
+        cpu.append(played.cpu)
         counts.update(played.counts)
         pairs.update(map(str, played.pairs))
         deeds.update(tuple(each) for each in played.deeds)
@@ -91,9 +92,10 @@ def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) ->
         if digests.setdefault(played.seed, played.digest) != played.digest:
             print(f"seed {played.seed} played twice gives two traces")
             failed += 1
+    minutes = (virtual.real_time() - began) / 60
     print(
-        f"{len(plans)} histories, {failed} with a fault, {cpu:.0f} s of CPU ({cpu / max(len(plans), 1):.2f} s each, "
-        f"{slowest:.1f} s at most), {counts['items']} items"
+        f"{len(plans)} histories, {failed} with a fault, {len(plans) / minutes:.0f} a minute, {counts['items']} items; "
+        f"{sum(cpu):.0f} s of CPU ({fmean(cpu):.2f} s each, 19 of 20 within {sorted(cpu)[len(cpu) * 19 // 20]:.2f} s)"
     )
     every = sum(
         len(one) * len(two) for place, one in enumerate(VALUES.values()) for two in [*VALUES.values()][place + 1 :]
@@ -107,7 +109,8 @@ def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) ->
 
 def _told(played: Played) -> bool:
     if played.faults:
-        print(f"seed {played.seed}:", *played.faults[:SHOWN], sep="\n    ", flush=True)
+        again = f"(again: make simulation ARGS='--show {played.seed}')"
+        print(f"seed {played.seed} {again}:", *played.faults[:SHOWN], sep="\n    ", flush=True)
     return bool(played.faults)
 
 
