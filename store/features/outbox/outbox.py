@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
+    BindParameter,
     Select,
     and_,
     bindparam,
@@ -80,7 +81,7 @@ async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> No
 
 def _lanes_due() -> Select[tuple[str, float]]:
     lowest, later, inner = (outbox.alias(name).c for name in ("lowest", "later", "inner"))
-    destination = bindparam("b_destination")
+    destination: BindParameter[str] = bindparam("b_destination")
     first = select(func.min(lowest.lane).label("lane")).where(lowest.destination == destination)
     lanes = first.cte("lanes", recursive=True)
     following = select(func.min(later.lane)).where(later.destination == destination, later.lane > lanes.c.lane)
