@@ -1,13 +1,15 @@
 """Tables as wide as the terminal, in color where the terminal has it.
 
-A row that does not fit becomes a few lines, the first of which has its ids. No word is ever broken: what is longer than
-the terminal is for the terminal to fold, which copies it in one piece. What is no terminal gets each row in one line.
+A row that does not fit becomes a few lines, the first of which has its ids; all rows do if hardly one fits. No word is ever broken:
+what is longer than the terminal is for the terminal to fold, which copies it in one piece. What is no terminal gets each row in one
+line, and states without their marks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from rich.cells import cell_len
@@ -16,7 +18,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from watcher.cli.plain_text import harmless_lines
-from watcher.cli.tables import Properties, Readable, Table
+from watcher.cli.tables import Kind, Properties, Readable, Table
+from watcher.host.states import Color, look_of
 
 GAP: Final = 2
 INDENT: Final = 4
@@ -24,12 +27,7 @@ NARROWEST_TEXT: Final = 20
 _ENDLESS: Final = 1_000_000
 """The width, in columns, of output that is no terminal."""
 _WORD: Final = re.compile(r"\S+\s*")
-_GOOD, _BAD, _PENDING = "green", "red", "yellow"
-STYLES: Final = {
-    **dict.fromkeys(("success", "running", "healthy", "ok"), _GOOD),
-    **dict.fromkeys(("failed", "failing", "blocked", "unhealthy", "error", "late"), _BAD),
-    **dict.fromkeys(("queued", "paused", "unstable", "waiting", "stopped", "up_for_retry", "warning"), _PENDING),
-}
+COLORS: Final[Mapping[Color, str]] = {"good": "green", "busy": "blue", "calm": "", "warn": "yellow", "bad": "red"}
 
 
 def render(readable: Readable, console: Console | None = None, style: str = "") -> None:
@@ -39,25 +37,48 @@ def render(readable: Readable, console: Console | None = None, style: str = "") 
         console.width = _ENDLESS
     match readable:
         case str():
-            lines: Iterator[Text] = iter([Text(harmless_lines(readable), style)])
+            _print(console, [Text(harmless_lines(readable), style)])
         case Properties():
-            lines = _property_lines(console, readable)
-        case Table() if (widths := _widths(readable, console.width)) is not None:
-            console.print(_grid(readable, widths), highlight=False)
-            return
+            _print(console, _property_lines(console, readable))
+        case Table() if readable.empty and not readable.rows:
+            _print(console, [Text(readable.empty)])
         case Table():
-            lines = _blocks(console, readable)
+            _print_table(console, readable)
+
+
+def _print(console: Console, lines: Iterable[Text]) -> None:
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _widths(table: Table, width: int) -> Sequence[int] | None:
+def _print_table(console: Console, table: Table) -> None:
+    """Print the rows that fit as a table, and the others where they stand, each as a few lines."""
+    kinds = [*table.kinds.values()]
+    rows = [[_styled(console, cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
+    wide = {place for place, row in enumerate(rows) if _widths(table.kinds, [row], console.width) is None}
+    fitting = [row for place, row in enumerate(rows) if place not in wide]
+    widths = _widths(table.kinds, fitting, console.width) if len(wide) < len(rows) or not rows else None
+    if widths is None:
+        wide = {*range(len(rows))}
+    is_first = True
+    for is_wide, places in groupby(range(len(rows)), lambda place: place in wide):
+        part = [rows[place] for place in places]
+        if is_wide or widths is None:
+            _print(console, _blocks(console, table, part))
+        else:
+            console.print(_grid(table, part, widths, with_headings=is_first), highlight=False)
+            is_first = False
+    if not rows and widths is not None:
+        console.print(_grid(table, [], widths, with_headings=True), highlight=False)
+
+
+def _widths(kinds: Mapping[str, Kind], rows: Sequence[Sequence[Text]], width: int) -> Sequence[int] | None:
     """Return the width of each column, or None when the columns do not fit beside each other."""
-    columns = list(zip(table.kinds, *table.rows, strict=True))
+    columns = [[heading, *(row[place].plain for row in rows)] for place, heading in enumerate(kinds)]
     natural = [max(map(cell_len, cells)) for cells in columns]
     least = [
         min(most, max(NARROWEST_TEXT, *map(_longest_word, cells))) if kind == "text" else most
-        for kind, most, cells in zip(table.kinds.values(), natural, columns, strict=True)
+        for kind, most, cells in zip(kinds.values(), natural, columns, strict=True)
     ]
     spare = width - sum(least) - GAP * (len(least) - 1)
     if spare < 0:
@@ -75,28 +96,30 @@ def _longest_word(cell: str) -> int:
     return max(map(cell_len, cell.split()), default=0)
 
 
-def _grid(table: Table, widths: Sequence[int]) -> Grid:
-    grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+def _grid(table: Table, rows: Sequence[Sequence[Text]], widths: Sequence[int], *, with_headings: bool) -> Grid:
+    grid = Grid(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", show_header=with_headings)
     for heading, kind, width in zip(table.kinds, table.kinds.values(), widths, strict=True):
         grid.add_column(heading, width=width, no_wrap=kind != "text", overflow="fold")
-    for row in table.rows:
-        grid.add_row(*(_styled(cell, kind) for cell, kind in zip(row, table.kinds.values(), strict=True)))
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
-def _styled(cell: str, kind: str) -> Text:
-    return Text(cell, STYLES.get(cell, "") if kind == "short" else "")
+def _styled(console: Console, cell: str, kind: str) -> Text:
+    """Return the cell; a state on a terminal with its mark and its color."""
+    if not kind.startswith("state") or cell == "-" or not console.is_terminal:
+        return Text(cell)
+    look = look_of(cell, "watcher" if kind == "state of a watcher" else "other")
+    return Text(f"{look.mark} {cell}", COLORS[look.color])
 
 
-def _blocks(console: Console, table: Table) -> Iterator[Text]:
-    for row in table.rows:
+def _blocks(console: Console, table: Table, rows: Sequence[Sequence[Text]]) -> Iterator[Text]:
+    for row in rows:
         cells = list(zip(table.kinds.items(), row, strict=True))
-        head = [cell for (_, kind), cell in cells if kind == "id"]
+        head = [cell.plain for (_, kind), cell in cells if kind == "id"]
         yield Text((" " * GAP).join(head), "bold")
         pairs = [
-            Text.assemble(f"{heading}: ", _styled(cell, kind))
-            for (heading, kind), cell in cells
-            if kind != "id" and cell != "-"
+            Text.assemble(f"{heading}: ", cell) for (heading, kind), cell in cells if kind != "id" and cell.plain != "-"
         ]
         for line in _joined(pairs, console.width - INDENT):
             yield Text.assemble(" " * INDENT, line)
@@ -120,7 +143,9 @@ def _joined(parts: Sequence[Text], width: int) -> Iterator[Text]:
 def _property_lines(console: Console, properties: Properties) -> Iterator[Text]:
     margin = max(map(cell_len, properties.lines), default=0) + GAP
     for name, value in properties.lines.items():
-        lines = _wrapped(_styled(value, "short"), max(console.width - margin, NARROWEST_TEXT))
+        lines = _wrapped(
+            _styled(console, value, properties.kinds.get(name, "short")), max(console.width - margin, NARROWEST_TEXT)
+        )
         for number, line in enumerate(lines):
             yield Text.assemble(name.ljust(margin) if number == 0 else " " * margin, line)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from watcher.cli.plain_text import harmless, moment
 
-Kind: TypeAlias = Literal["id", "short", "text"]
+Kind: TypeAlias = Literal["id", "short", "text", "state", "state of a watcher"]
 MOST_CHARACTERS: Final = 300
 """The largest number of characters of a text in a cell that is no sentence. The forms for programs have the whole text."""
 
@@ -19,7 +19,8 @@ MOST_CHARACTERS: Final = 300
 class Column:
     """What a column shows of a row.
 
-    Ids and short values stay in one piece, so that they can be copied; a text is broken between words.
+    Ids and short values stay in one piece, so that they can be copied; a text is broken between words. A state has its color and
+    its mark on a terminal.
     """
 
     value: Callable[[Any], Any]
@@ -37,6 +38,8 @@ class Table:
     kinds: Mapping[str, Kind]
     """The cells of a row, by heading."""
     rows: Sequence[Sequence[str]]
+    empty: str = ""
+    """What stands instead of a table without rows: what will be there, and when. '': the headings alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,8 @@ class Properties:
     """Names and values, one line each."""
 
     lines: Mapping[str, str]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """The names whose values are states."""
 
 
 Readable: TypeAlias = str | Table | Properties
@@ -62,6 +67,10 @@ def texts(**members: str) -> Columns:
     return {heading: Column(itemgetter(member), "text") for heading, member in members.items()}
 
 
+def states(**members: str) -> Columns:
+    return {heading: Column(itemgetter(member), "state") for heading, member in members.items()}
+
+
 def sentences(**members: str) -> Columns:
     return {heading: Column(itemgetter(member), "text", is_sentence=True) for heading, member in members.items()}
 
@@ -74,16 +83,23 @@ def _moment_of(member: str) -> Callable[[Any], str | None]:
     return lambda row: moment(row[member])
 
 
-def table(rows: Iterable[Any], columns: Columns) -> Table:
+def table(rows: Iterable[Any], columns: Columns, empty: str = "") -> Table:
     return Table(
+        empty=empty,
         kinds={heading: column.kind for heading, column in columns.items()},
         rows=[[_cell(row, column) for column in columns.values()] for row in rows],
     )
 
 
-def properties(of: Mapping[str, Any]) -> Properties:
-    """Return one thing as lines, one for each of its properties."""
-    return Properties(lines={harmless(name): _text(value) for name, value in of.items()})
+def properties(of: Mapping[str, Any], kinds: Mapping[str, Kind] | None = None) -> Properties:
+    """Return one thing as lines, one for each of its properties. Times are to the second."""
+    return Properties(
+        lines={harmless(name).replace("_", " "): _property(value) for name, value in of.items()}, kinds=kinds or {}
+    )
+
+
+def _property(value: Any) -> str:
+    return _text((moment(value) if isinstance(value, str) else value) if value not in ([], {}) else None)
 
 
 def _cell(row: Any, column: Column) -> str:

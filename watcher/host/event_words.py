@@ -55,8 +55,12 @@ def size_in_words(size: int) -> str:
 
 def run_in_words(run_type: str, at: datetime, now: datetime, partition: str | None = None) -> str:
     """Return when and why a run was made: `today 18:09:31 UTC, by events`, with the key of its partition."""
-    why = _WHY.get(run_type, run_type.replace("_", " "))
-    return f"{day_and_time(at, now)}, {why}" + ("" if partition is None else f", partition {partition}")
+    return f"{day_and_time(at, now)}, {why_made(run_type)}" + ("" if partition is None else f", partition {partition}")
+
+
+def why_made(run_type: str) -> str:
+    """Return why a run was made, such as `by events`."""
+    return _WHY.get(run_type, run_type.replace("_", " "))
 
 
 def day_and_time(at: datetime, now: datetime) -> str:
@@ -105,7 +109,7 @@ def _is_range(limits: Any) -> bool:
 
 
 def _members(members: Mapping[str, Any]) -> str:
-    shown = [f"{name} {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
+    shown = [f"{name}: {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
     more = len(members) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

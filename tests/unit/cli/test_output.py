@@ -18,6 +18,7 @@ from watcher.cli.output import Show, as_csv, as_yaml
 from watcher.cli.plain_text import harmless, harmless_lines, moment
 from watcher.cli.rendering import render
 from watcher.cli.tables import Readable, properties, sentences, table
+from watcher.features.commands.assets import EVENTS
 from watcher.features.commands.progress_bars import bars
 from watcher.features.commands.run_progress import RunProgress
 from watcher.features.commands.runs import COLUMNS as RUNS
@@ -29,6 +30,8 @@ RUN = {
     "dag_id": "load_orders",
     "dag_run_id": RUN_ID,
     "state": "failed",
+    "run_type": "asset_triggered",
+    "partition_key": None,
     "queued_at": "2026-11-20T09:00:00.123456Z",
     "duration": 12.3456,
     "reason": "the driver ended with exit code 1: KeyError in line 12 of load_orders.py, which nobody has caught so far",
@@ -59,16 +62,61 @@ def lines(readable: Readable, **how: Any) -> list[str]:
 def test_rows_that_fit_are_a_table() -> None:
     heading, line = lines(table([WATCHER], WATCHERS))
     assert heading.split() == ["watcher", "asset", "state", "watermark", "last", "event", "error"]
-    assert line.split()[:3] == ["orders_rows", "orders", "running"]
+    assert line.split()[:4] == ["orders_rows", "orders", "●", "running"]
     assert "2026-11-20 09:00:00Z" in line
 
 
 def test_rows_that_do_not_fit_take_a_few_lines_with_whole_ids() -> None:
     shown = lines(table([RUN, RUN], RUNS))
     assert shown[0] == f"load_orders  {RUN_ID}"
-    assert shown[1] == "    state: failed  queued: 2026-11-20 09:00:00Z  seconds: 12.3"
-    assert shown[2].startswith("    reason: the driver ended")
+    assert shown[1] == "    state: ✗ failed  queued: 2026-11-20 09:00:00Z  made: by events"
+    assert shown[2] == "    seconds: 12.3"
+    assert shown[3].startswith("    reason: the driver ended")
     assert shown[: len(shown) // 2] * 2 == shown
+
+
+def test_one_long_name_takes_lines_of_its_own_and_leaves_the_others_a_table() -> None:
+    long = "orders_" * 24
+    rows = [WATCHER, WATCHER | {"name": long, "state": "failing"}, WATCHER | {"name": "returns_rows"}]
+    heading, first, its_ids, its_state, last = lines(table(rows, WATCHERS))
+    assert (heading.split()[0], first.split()[0], last.split()[0]) == ("watcher", "orders_rows", "returns_rows")
+    assert (its_ids, its_state) == (
+        f"{long}  orders",
+        '    state: ✗ failing  watermark: {"up_to": 12}  last event: 2026-11-20 09:00:00Z',
+    )
+    assert heading.index("state") == first.index("●") == last.index("●")
+
+
+def test_an_empty_table_says_what_will_be_there() -> None:
+    for terminal in (True, False):
+        assert lines(table([], WATCHERS, "no watcher is configured"), terminal=terminal) == ["no watcher is configured"]
+    assert lines(table([], WATCHERS))[0].split()[0] == "watcher"
+
+
+def test_an_event_is_words_and_its_ids_are_whole() -> None:
+    extra = {
+        "watcher": "orders_files",
+        "count": 2,
+        "files": [{"key": "orders/1.json", "size": 9}, {"key": "orders/2.json", "size": 1}],
+    }
+    runs = [{"dag_id": "load_orders", "run_id": RUN_ID}]
+    event = {
+        "id": 7,
+        "name": "orders",
+        "timestamp": "2026-11-20T09:00:00Z",
+        "source_watcher": "orders_files",
+        "partition_key": None,
+    }
+    shown = "\n".join(lines(table([event | {"extra": extra, "created_dagruns": runs}], EVENTS)))
+    assert "brings: 2 files, 10 bytes: orders/1.json and 1 more" in shown
+    assert RUN_ID in shown
+    assert "{" not in shown
+
+
+def test_marks_are_for_terminals() -> None:
+    assert "●" not in printed(table([WATCHER], WATCHERS), terminal=False)
+    assert "● running" in printed(table([WATCHER], WATCHERS))
+    assert printed(properties({"state": "paused"}, {"state": "state"})) == "state  ‖ paused\n"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
@@ -95,8 +143,8 @@ def test_a_sentence_is_shown_to_its_end() -> None:
 
 
 def test_states_are_coloured_on_a_terminal_unless_colours_are_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b[32mrunning" in printed(table([WATCHER], WATCHERS), color_system="standard")
-    assert "\x1b[31mfailed" in printed(table([RUN], RUNS), color_system="standard")
+    assert "\x1b[32m● running" in printed(table([WATCHER], WATCHERS), color_system="standard")
+    assert "\x1b[31m✗ failed" in printed(table([RUN], RUNS), color_system="standard")
     assert "\x1b" not in printed(table([WATCHER], WATCHERS), terminal=False, color_system="auto")
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[3" not in printed(table([WATCHER], WATCHERS), color_system="standard")

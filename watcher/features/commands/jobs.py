@@ -17,7 +17,7 @@ jobs = group("jobs", "The jobs, what they run on and what they wait for.")
 Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
 COLUMNS: Columns = {
     **ids(job="dag_id"),
-    "state": Column(lambda job: "paused" if job["is_paused"] else "active"),
+    "state": Column(lambda job: "paused" if job["is_paused"] else "active", "state"),
     **texts(**{"runs on": "timetable_summary"}),
     **moments(**{"next tick": "next_dagrun_run_after"}),
     **fields(**{"in failed runs": "unprocessed"}),
@@ -40,7 +40,7 @@ PARTITIONS: Columns = {
 async def list_jobs(api: ApiClient, show: Show) -> None:
     """List the configured jobs."""
     rows = await api.all("/api/v2/dags", "dags")
-    show(rows, lambda: table(rows, COLUMNS))
+    show(rows, lambda: table(rows, COLUMNS, "no job is configured; `watcher init` writes a first one"))
 
 
 @command(jobs, "show")
@@ -48,7 +48,7 @@ async def show_job(api: ApiClient, show: Show, job: Job) -> None:
     """Show one job: its schedule, its state, and what it waits for."""
     details = await api.get(f"{_path(job)}/details")
     queue = await api.get(f"{_path(job)}/queue")
-    show({**details, "queue": queue}, lambda: properties(_described(details, queue)))
+    show({**details, "queue": queue}, lambda: properties(_described(details, queue), {"state": "state"}))
 
 
 def _described(details: Mapping[str, Any], queue: Mapping[str, Any]) -> Mapping[str, Any]:

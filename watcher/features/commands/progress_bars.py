@@ -13,7 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from watcher.cli.plain_text import harmless
-from watcher.cli.rendering import GAP, INDENT, STYLES
+from watcher.cli.rendering import COLORS, GAP, INDENT
+from watcher.host.states import look_of
 
 if TYPE_CHECKING:
     from watcher.features.commands.run_progress import Display, RunProgress
@@ -45,11 +46,12 @@ def draw(progress: RunProgress) -> RenderableType:
     ids = Text(harmless(f"{progress.dag_id}{' ' * GAP}{progress.dag_run_id}"), "bold", overflow="fold")
     tasks = "" if progress.tasks is None else f"{progress.tasks_done} of {progress.tasks} tasks"
     tries = f"try {progress.try_number}" if progress.try_number > 1 else ""
+    look = look_of(progress.state)
     grid = Grid.grid(padding=(0, GAP, 0, 0))
     grid.add_column(width=INDENT - GAP)
     grid.add_row(
         "",
-        Text(progress.state, STYLES.get(progress.state, "")),
+        Text(f"{look.mark} {progress.state}", COLORS[look.color]),
         ProgressBar(total=progress.tasks or 1, completed=_completed(progress), width=WIDTH),
         Text(tasks, no_wrap=True),
         Text(" ".join(filter(None, (tries, harmless(progress.detail or ""))))),

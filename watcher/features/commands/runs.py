@@ -12,21 +12,24 @@ from watcher.cli.api_client import ApiClient, part_of_path, path_of, runs_path
 from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
-from watcher.cli.tables import Column, Columns, fields, ids, moments, table, texts
+from watcher.cli.tables import Column, Columns, fields, ids, moments, states, table, texts
+from watcher.host.event_words import why_made
 
 runs = group("runs", "Runs of jobs.")
 Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
 RunId = Annotated[str, typer.Argument(help="The run's id.")]
 COLUMNS: Columns = {
     **ids(job="dag_id", run="dag_run_id"),
-    **fields(state="state"),
+    **states(state="state"),
     **moments(queued="queued_at"),
+    "made": Column(lambda run: why_made(run["run_type"])),
+    "partition": Column(lambda run: run["partition_key"]),
     **fields(seconds="duration"),
     "reason": Column(lambda run: run["reason"] or run["warning"], "text"),
 }
 TASKS: Columns = {
     **ids(task="task_id"),
-    **fields(state="state"),
+    **states(state="state"),
     "try": Column(lambda task: task["try_number"]),
     **moments(started="start_date"),
     **fields(seconds="duration"),
@@ -46,7 +49,12 @@ async def list_runs(
     """List the newest runs."""
     query = {"order_by": "-id", "limit": limit, **({} if state is None else {"state": state})}
     rows = (await api.get(runs_path(job), **query))["dag_runs"]
-    show(rows, lambda: table(rows, COLUMNS))
+    show(
+        rows,
+        lambda: table(
+            rows, COLUMNS, "no such run; a run comes when a job's schedule is met, or by `watcher runs start`"
+        ),
+    )
 
 
 @command(runs, "show")

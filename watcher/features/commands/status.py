@@ -148,7 +148,7 @@ def _show(
         **{part: _status_of(health, part) for part in PARTS},
         "watchers": ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
     }
-    show(status, lambda: properties(parts))
+    show(status, lambda: properties(parts, dict.fromkeys(PARTS, "state")))
     _show_more(show, watchers)
     for problem in problems:
         show.more(partial(str, f"wrong: {problem}"), "red")

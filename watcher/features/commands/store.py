@@ -52,7 +52,12 @@ HISTORY: Columns = {
 async def list_entries(api: ApiClient, show: Show, asset: Asset) -> None:
     """List an asset's entries."""
     entries = await api.all(await _path(api, asset), "asset_store")
-    show(entries, lambda: table(entries, COLUMNS))
+    show(
+        entries,
+        lambda: table(
+            entries, COLUMNS, f"{asset} has no entries; its watchers, jobs and `watcher store set` write them"
+        ),
+    )
 
 
 @command(store, "get")
@@ -124,7 +129,7 @@ async def list_history(
     """List the newest hundred writes and deletes, the newest first."""
     path = (await _path(api, asset)) + "-history"
     changes = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
-    show(changes, lambda: table(changes, HISTORY))
+    show(changes, lambda: table(changes, HISTORY, f"nothing was written to the store of {asset} yet"))
 
 
 async def _path(api: ApiClient, asset: str, key: str | None = None) -> str:

@@ -84,7 +84,7 @@ def list_tokens(
 ) -> None:
     """List the tokens that are not revoked, the newest first. The tokens themselves are never shown."""
     rows = [_shown(each) for each in anyio.run(_list, load_settings(config), subject)]
-    show(rows, lambda: table(rows, _COLUMNS))
+    show(rows, lambda: table(rows, _COLUMNS, "there is no token; `watcher token create` makes one"))
 
 
 async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:

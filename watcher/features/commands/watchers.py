@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import anyio
@@ -16,23 +17,26 @@ from watcher.cli.api_client import ApiClient, check
 from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
-from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, sentences, table, texts
+from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, sentences, states, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
 rejected = group("rejected", "Rows and files that a watcher rejected.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
+MANY: Final = 25
+"""The rows of a list from which on its end counts them by state."""
 _UNDO = "`--undo` takes it back until something is emitted that was not emitted before"
 COLUMNS: Columns = {
     **ids(watcher="name", asset="asset"),
-    "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"]),
-    **texts(watermark="watermark"),
+    "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"], "state of a watcher"),
+    "watermark": Column(lambda watcher: watcher.get("watermark_in_words") or watcher["watermark"], "text"),
     **moments(**{"last event": "last_event_at"}),
     **texts(error="error"),
 }
 
 FINDINGS: Columns = {
-    **fields(check="check", level="level"),
+    **fields(check="check"),
+    **states(level="level"),
     **moments(since="since"),
     **sentences(finding="message", remedy="remedy"),
 }
@@ -54,21 +58,26 @@ REJECTED: Columns = {
 async def list_watchers(api: ApiClient, show: Show) -> None:
     """List the watchers."""
     rows = (await api.get("/api/v2/watchers"))["watchers"]
-    show(rows, lambda: table(rows, COLUMNS))
+    show(rows, lambda: table(rows, COLUMNS, "no watcher is configured; `watcher init` writes a first one"))
+    if len(rows) >= MANY:
+        states = Counter("paused" if watcher["paused"] else watcher["state"] for watcher in rows)
+        show.done(
+            f"{len(rows):,} watchers: " + ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+        )
 
 
 @command(watchers, "show")
 async def show_watcher(api: ApiClient, show: Show, name: Name) -> None:
     """Show one watcher."""
     watcher = await api.get(_path(name))
-    show(watcher, lambda: properties(watcher))
+    show(watcher, lambda: properties(watcher, {"state": "state of a watcher"}))
 
 
 @command(watchers, "findings")
 async def _findings(api: ApiClient, show: Show, name: Name) -> None:
     """List what breaks, or may break, a condition of exact detection, each with its remedy."""
     rows = (await api.get(_path(name) + "/findings"))["findings"]
-    show(rows, lambda: table(rows, FINDINGS))
+    show(rows, lambda: table(rows, FINDINGS, f"nothing breaks a condition of exact detection of {name}"))
 
 
 @command(watchers, "resolve")
@@ -82,14 +91,14 @@ async def _resolve(api: ApiClient, show: Show, name: Name) -> None:
 async def _polls(api: ApiClient, show: Show, name: Name) -> None:
     """List a watcher's last polls, the newest first. Consecutive polls that found nothing, or failed alike, are one line."""
     rows = (await api.get(_path(name) + "/polls"))["polls"]
-    show(rows, lambda: table(rows, POLLS))
+    show(rows, lambda: table(rows, POLLS, f"{name} has not polled yet; its first poll comes when a daemon hosts it"))
 
 
 @command(rejected, "list")
 async def _list_rejected(api: ApiClient, show: Show, name: Name) -> None:
     """List the items that a watcher rejected, and why. The oldest come first."""
     rows = await api.all(_path(name) + "/rejected", "rejected")
-    show(rows, lambda: table(rows, REJECTED))
+    show(rows, lambda: table(rows, REJECTED, f"{name} has rejected nothing"))
 
 
 @command(rejected, "retry")

@@ -11,7 +11,7 @@ import typer
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import command
 from watcher.cli.output import Show
-from watcher.cli.tables import Column, Columns, fields, ids, sentences, table
+from watcher.cli.tables import Column, Columns, ids, sentences, states, table
 
 top = typer.Typer()
 _PATH: Final = "/api/v2/explain"
@@ -30,7 +30,7 @@ def _run(run: Mapping[str, Any]) -> str:
 
 COLUMNS: Columns = {
     **ids(watcher="watcher"),
-    **fields(state="state"),
+    **states(state="state"),
     **sentences(explanation="sentence"),
     "events": Column(_events, "text"),
     "runs": Column(lambda answer: "; ".join(map(_run, answer["runs"])) or None, "text"),

@@ -13,12 +13,12 @@ from watcher.cli.api_client import ApiClient, part_of_path
 from watcher.cli.commands import command
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
-from watcher.cli.tables import Columns, fields, ids, properties, sentences, table
+from watcher.cli.tables import Columns, ids, properties, sentences, states, table
 
 top = typer.Typer()
 PAUSE: Final = 0.2
 """Seconds between two questions for the result."""
-COLUMNS: Columns = {**ids(item="item"), **fields(state="state"), **sentences(explanation="sentence"), **ids(page="url")}
+COLUMNS: Columns = {**ids(item="item"), **states(state="state"), **sentences(explanation="sentence"), **ids(page="url")}
 
 
 @command(top, "reconcile")
