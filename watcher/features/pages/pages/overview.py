@@ -14,6 +14,7 @@ from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.database.paging import PageRequest
 from store.features.pages import activity, run_history
+from store.features.pages.run_causes import causes_of
 from store.runs import jobs, run_lists
 from store.runs.jobs import JobFilter
 from store.runs.queue.queues import ACTIVE
@@ -89,6 +90,7 @@ async def overview(
         recent = await run_lists.latest(connection, RunFilter(), limit=FEW)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
         shown = rows[ROWS * (page - 1) : ROWS * page]
+        causes = await causes_of(connection, [*active, *recent])
         reasons = view.context.process.health.reasons(None)
         listed = await read_groups(view.context, connection, rows, reasons)
         charts = await _charts(connection, shown)
@@ -108,6 +110,7 @@ async def overview(
         strips={job.dag_id: run_strip(past.get(job.dag_id, ()), now) for job in first_jobs.rows},
         active=active,
         recent=recent,
+        causes=causes,
         page=page,
         following=page + 1 if len(rows) > ROWS * page else None,
     )

@@ -14,6 +14,7 @@ from store.database.paging import Range
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.features.pages import run_history
+from store.features.pages.run_causes import causes_of
 from store.keys import TaskInstanceKey
 from store.runs import consumption, run_lists, runs
 from store.runs.queue.queues import ACTIVE
@@ -92,13 +93,22 @@ async def all_runs(
     few = selection.filter
     async with view.context.database.reading() as connection:
         rows = await run_lists.latest(connection, few, limit=ROWS + 1, before=before)
+        causes = await causes_of(connection, rows[:ROWS])
         past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
         lacking = await changed_items.lacking(connection, view.context.item_hooks, clearable, (), lock=False)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
     count = len(clearable) - len(lacking.refused) if len(clearable) <= MOST else 0
     strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
-    return view.page("runs.html", runs=part, before=before, selection=selection, strip=strip, clearable=count)
+    return view.page(
+        "runs.html",
+        runs=part,
+        causes=causes,
+        before=before,
+        selection=selection,
+        strip=strip,
+        clearable=count,
+    )
 
 
 @router.post("")
@@ -130,6 +140,7 @@ def _time(name: str, text: str) -> datetime | None:
 async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
     async with view.context.database.reading() as connection:
         run = await runs.get(connection, dag_id, run_id)
+        causes = await causes_of(connection, [run])
         tasks = await task_instances.of_run(connection, dag_id, run_id)
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
         consumed = await consumption.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
@@ -142,6 +153,7 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
     return view.page(
         "run.html",
         run=run,
+        causes=causes,
         tasks=tasks,
         tries=tries,
         consumed=consumed,
