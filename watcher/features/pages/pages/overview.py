@@ -36,9 +36,9 @@ _MOST_PROBLEMS: Final = 30
 _ALL_ARE_SHOWN: Final = 25
 """The most watchers, and jobs, of which every one has a row."""
 _MOST_BAD: Final = 6
-"""Of more: the rows of those that are not well. Their number is a link to all of them."""
+"""The rows of those that are not well, where not all are shown. Their number is a link to all of them."""
 _FEW_RUNS: Final = 6
-"""Of more watchers or jobs: the runs that are listed."""
+"""The runs that are listed where not all watchers and jobs are shown."""
 _BAR_HEIGHT: Final = 20
 _BAR_STEP: Final = 4
 _LEAST_HEIGHT: Final = 2

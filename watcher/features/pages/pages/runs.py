@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from store.database.paging import Range
 from store.detection import event_lists
@@ -23,6 +24,7 @@ from store.runs.runs import OVER, RunRow
 from store.runs.tries import changed_items, task_instances
 from store.runs.tries.task_instances import TryOfRun
 from store.state import history
+from watcher.features.pages import addresses
 from watcher.features.pages.forms import Form, go_to
 from watcher.features.pages.pages.logs import Line, api_path, tail
 from watcher.features.pages.parts import ROWS, Before, ListPart
@@ -169,6 +171,20 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         around=None,
         api=None if newest is None else api_path(newest, tries[0].try_number),
     )
+
+
+@router.get("/{dag_id}/{run_id}/line")
+async def line_of_failure(request: Request, _view: Pages, context: Context, dag_id: str, run_id: str) -> Response:
+    """Go to the line of the log that the run's reason names, or to its last try's log, or to the run."""
+    async with context.database.reading() as connection:
+        run = await runs.get(connection, dag_id, run_id)
+        tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=1)
+    if not tries:
+        return go_to(request, "runs", dag_id, run_id)
+    of_try = ("runs", dag_id, run_id, "log", tries[0].task_id, tries[0].try_number)
+    line = _line_of(run.reason)
+    redirect = addresses.root(request) + path(*of_try, line=line) + (f"#{addresses.LINE}" if line else "")
+    return RedirectResponse(redirect, 303)
 
 
 async def _last_lines(context: ApiContext, instance: TaskInstanceKey, try_number: int) -> Sequence[Line]:
