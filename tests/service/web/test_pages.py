@@ -225,7 +225,9 @@ async def test_errors_are_pages_too(browser: Browser) -> None:
     ):
         page = await browser.open(path, 404)
         assert page.answer.headers["content-type"].startswith("text/html"), path
-    await browser.open("/assets/one", 422)
+    page = await browser.open("/assets/one", 422)
+    assert "asset id is not a whole number" in page.text
+    assert (await browser.client.get("/favicon.ico")).headers["content-type"] == "image/svg+xml"
     assert (await browser.client.get("/assets/999", headers={"Accept": "*/*"})).json()["detail"]
 
 

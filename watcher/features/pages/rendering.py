@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from store.processes.tokens import ROLES
 from watcher.features.pages import addresses, static_files, words
+from watcher.features.pages.refusals import refusal
 from watcher.host.machine import program_version
 from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context, of_app
@@ -88,10 +89,9 @@ Pages = Annotated[View, Depends(_view)]
 
 async def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
     """Return the page of a refusal or a failure, in the API's words, with the navigation of whoever is signed in."""
-    sentence = detail if isinstance(detail, str) else "; ".join(_fault(fault) for fault in detail)
     left = request.headers.get("referer", "")
     is_ours = urlsplit(left).netloc == request.headers.get("host") and urlsplit(left).path != request.url.path
-    values = {"code": status, "sentence": sentence, "back": left if is_ours else None}
+    values = {"code": status, "refusal": refusal(detail), "back": left if is_ours else None}
     actor = await known_actor(request)
     if actor is None:
         return plain_page(request, "error.html", status=status, **values)
@@ -103,10 +103,6 @@ def plain_page(request: Request, template: str, *, status: int = 200, **values: 
     """Return a page for people who are not signed in."""
     nobody = {"actor": None, "is_open": False, "may_operate": False, "may_write": False}
     return _rendered(request, template, status, {**nobody, **values})
-
-
-def _fault(fault: Mapping[str, Any]) -> str:
-    return f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}"
 
 
 def _rendered(request: Request, template: str, status: int, values: Mapping[str, Any]) -> HTMLResponse:
