@@ -63,7 +63,6 @@ FILL: Final = {
 }
 PAGES: Final = (
     "/",
-    "/?page=3",
     "/assets",
     "/assets/1",
     "/assets/1/events",

@@ -74,6 +74,8 @@ class ApiSettings(Section):
     """Port to listen on; 0 takes any free port."""
     base_url: Address | None = None
     """Address under which people reach the API and its pages; links begin with it."""
+    docs_url: Address | None = None
+    """Address of the documentation, for the link in the header of the pages; null shows no link."""
     auth: Literal["tokens", "none"] = "tokens"
     """`none` lets everybody in. It is refused if other machines can reach `host`."""
     secret: Secrets | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, true
+from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
@@ -120,6 +120,13 @@ async def clearable(connection: AsyncConnection, which: RunFilter, *, limit: int
     """Return the ids of the matching runs that are over and whose job is configured, the oldest first."""
     query = select(_r.id).join(job, job.c.dag_id == _r.dag_id).where(which.condition, _r.state.in_(OVER), job.c.active)
     return (await connection.execute(query.order_by(_r.id).limit(limit))).scalars().all()
+
+
+async def failed_of(connection: AsyncConnection, names: Collection[tuple[str, str]]) -> Sequence[int]:
+    """Return the ids of those of these runs, by job and id, that are failed and whose job is configured, the oldest first."""
+    these = tuple_(_r.dag_id, _r.run_id).in_(sorted(names))
+    query = select(_r.id).join(job, job.c.dag_id == _r.dag_id).where(these, _r.state == "failed", job.c.active)
+    return (await connection.execute(query.order_by(_r.id))).scalars().all()
 
 
 async def listed(connection: AsyncConnection, which: RunFilter, window: PageRequest) -> CursorPage[RunRow]:

@@ -31,14 +31,14 @@ async def to_the_marked_line(page: Page, site: Site, asset: str, key: str) -> st
 async def test_a_watchers_value_leads_to_its_log_line(page: Page, site: Site) -> None:
     site.put_file("first.json")
     line = await to_the_marked_line(page, site, "landing_orders", "landing_files.watermark")
-    assert "store.writing" in line
+    assert "store.written" in line
     assert f"write_id={re.search('around=(.*)#', page.url)[1]}" in line
 
 
 async def test_a_jobs_value_leads_to_its_log_line(page: Page, site: Site) -> None:
     site.put_file("second.json")
     line = await to_the_marked_line(page, site, "orders_table", "files_loaded")
-    assert "store.writing" in line
+    assert "store.written" in line
 
 
 async def test_a_persons_value_leads_to_its_audit_entry(page: Page, site: Site) -> None:

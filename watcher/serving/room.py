@@ -79,7 +79,11 @@ class Serving:
             home=settings.home,
             features=installed(settings.features),
             planners=self.planners,
-            links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
+            links=Links(
+                base_url=settings.api.base_url,
+                spark_history_url=settings.scheduler.spark_history_url,
+                docs_url=settings.api.docs_url,
+            ),
             live=LiveAnswers(stopping=self.stopping),
             process=ProcessState(
                 configuration_hash=configuration,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, String, case, cast, exists, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Select, String, case, cast, exists, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watcher_assets
@@ -21,9 +21,9 @@ from store.database.schema import (
     asset_alias_asset,
     job,
     queued_event,
-    run,
     watcher,
 )
+from store.features.pages.job_states import state_of_job
 
 Kind: TypeAlias = Literal["watcher", "asset", "alias", "job"]
 
@@ -117,22 +117,6 @@ def _paused(column: ColumnElement[bool], otherwise: Any) -> ColumnElement[str]:
     return case((column, "paused"), else_=otherwise)
 
 
-def _of_runs() -> ColumnElement[str]:
-    """Return the state of a job by its runs and its queue, from indexes alone."""
-
-    def newest(state: str) -> ColumnElement[int]:
-        ids = select(run.c.id).where(run.c.state == state, run.c.dag_id == job.c.dag_id)
-        return func.coalesce(ids.order_by(run.c.id.desc()).limit(1).scalar_subquery(), 0)
-
-    is_waiting = exists().where(queued_event.c.dag_id == job.c.dag_id)
-    return case(
-        (newest("running") > 0, "running"),
-        (newest("failed") > newest("success"), "failed"),
-        (is_waiting, "waiting"),
-        else_="",
-    )
-
-
 @cache
 def _nodes() -> Select[Any]:
     w, a, s, j, q = watcher.c, asset.c, asset_alias.c, job.c, queued_event.c
@@ -140,7 +124,7 @@ def _nodes() -> Select[Any]:
         _node("watcher", w.name, w.name, w.active, _paused(w.paused, w.state)),
         _node("asset", a.id, a.name, a.active, case((exists().where(q.asset_id == a.id), "queued"), else_="")),
         _node("alias", s.id, s.name, s.active, literal("")),
-        _node("job", j.dag_id, j.dag_id, j.active, _paused(j.paused, _of_runs())),
+        _node("job", j.dag_id, j.dag_id, j.active, state_of_job("")),
     )
     every = union_all(*parts).subquery("node")
     return select(every).order_by(every.c.kind, every.c.name)

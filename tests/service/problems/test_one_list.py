@@ -239,7 +239,7 @@ async def test_more_problems_than_a_probe_names_are_counted(api: Api) -> None:
         browser = Browser(client, api)
         page = await browser.open("/")
         assert "The worst 30 of 40. Show all" in page.text
-        assert (await browser.open("/?problems=true")).text.count("has failed: no ") == 40
+        assert (await browser.open("/?problems=true")).text.count("a run of report has failed : no ") == 40
 
 
 @asynccontextmanager
@@ -276,7 +276,7 @@ async def test_the_overview_shows_the_list_with_links_and_times(api: Api) -> Non
     await everything_is_wrong(api)
     async with browsing(api.context) as client:
         page = await Browser(client, api).open("/")
-    assert "the watcher landing_files is failing: the bucket is gone" in page.text
-    assert "the run r0 of report has failed: no memory after 0 s (and 2 more like it: r1, r2)" in page.text
+    assert "the watcher landing_files is failing : the bucket is gone" in page.text
+    assert "3 runs of report have failed : no memory after 0 s" in page.text
     assert "/runs?state=failed&job=report" in page.links
     assert "Nothing needs attention" not in page.text

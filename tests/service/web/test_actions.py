@@ -91,7 +91,7 @@ async def test_bad_records_are_on_the_overview_until_somebody_resolves_them(brow
     async with browser.api.database.transaction() as connection:
         await bad_records.note(connection, dag_id, run_id, 1234)
         await runs.move_run(connection, dag_id, run_id, "success", reason="x of a.csv")
-    assert "has left out 1234 bad records: x of a.csv" in (await browser.open("/")).text
+    assert "a run of report has left out 1234 bad records : x of a.csv" in (await browser.open("/")).text
     page = await browser.open(run)
     assert ("Bad records" in page.text, page.forms) == (True, [f"{run}/retry", f"{run}/resolve"])
     page = await browser.send(f"{run}/resolve")

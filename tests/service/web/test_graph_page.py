@@ -30,7 +30,8 @@ async def finished(browser: Browser, run_id: str, state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "shown"), [("failed", "node job failed"), ("success", "node job"), ("running", "node job running")]
+    ("last", "shown"),
+    [("failed", "node job bad failed"), ("success", "node job"), ("running", "node job busy running")],
 )
 async def test_a_job_has_the_state_of_its_newest_run(browser: Browser, last: str, shown: str) -> None:
     await finished(browser, "r1", "failed")
@@ -46,18 +47,18 @@ async def test_queues_are_seen_at_the_asset_and_the_job(browser: Browser) -> Non
         await connection.execute(queued_event.delete())
         await connection.execute(insert(queued_event).values(created_at=database_now()), [row])
     page = await browser.open("/graph")
-    assert {"node asset queued", "node job waiting"} <= set(boxes(page))
+    assert {"node asset calm queued", "node job calm waiting"} <= set(boxes(page))
     waiting = await browser.open("/graph?state=waiting")
-    assert "node job waiting" in boxes(waiting)
+    assert "node job calm waiting" in boxes(waiting)
     assert len(boxes(waiting)) == 2, "the job and the asset next to it"
 
 
 async def test_folded_watchers_leave_their_trouble_at_the_asset(browser: Browser) -> None:
     async with browser.api.database.transaction() as connection:
         await connection.execute(update(watcher).values(state="failing", error="the bucket is gone"))
-    assert "node watcher failing" in boxes(await browser.open("/graph"))
+    assert "node watcher bad failing" in boxes(await browser.open("/graph"))
     folded = boxes(await browser.open("/graph?fold=true"))
-    assert "node asset failing" in folded
+    assert "node asset bad failing" in folded
     assert not [box for box in folded if "watcher" in box]
 
 
@@ -77,7 +78,7 @@ async def test_five_hundred_nodes_with_long_names_are_drawn_and_can_be_told_apar
     assert len(set(shown)) == len(shown) == 480
     assert all(len(text) <= 24 for text in shown)
     one = await browser.open("/graph?text=_000000007")
-    assert boxes(one) == ["node asset", "node watcher stopped"]
+    assert boxes(one) == ["node asset", "node watcher warn stopped"]
     assert "Nothing matches" in (await browser.open("/graph?text=no_such_name")).text
 
 

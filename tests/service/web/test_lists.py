@@ -43,7 +43,7 @@ async def test_the_last_runs_of_a_job_are_drawn_where_people_look_and_lead_to_ea
         page = await browser.open(path)
         (drawing,) = [svg for svg in page.all("svg") if svg.get("class") == "strip"]
         assert drawing["aria-label"].startswith("the last 1 runs: 1 failed; the newest is failed"), path
-        assert [mark["class"] for mark in page.all("path")] == ["failed"], path
+        assert [mark["class"] for mark in page.all("path")] == ["failed bad"], path
         assert "/runs/load_orders/manual__1" in page.links, path
     assert not [svg for svg in (await browser.open("/runs")).all("svg") if svg.get("class") == "strip"]
 
@@ -88,7 +88,7 @@ async def test_the_page_of_a_watcher_draws_its_polls_and_the_hours_of_its_events
 
     (strip,) = [svg for svg in page.all("svg") if "polls" in svg.get("class", "")]
     assert strip["aria-label"] == "The last polls: 1 found something, 1 failed"
-    assert [mark["class"] for mark in page.all("path")] == ["found", "error"]
+    assert [mark["class"] for mark in page.all("path")] == ["found good", "error bad"]
     assert len([rect for rect in page.all("rect") if rect.get("class") == "tick"]) == 1
     assert "4 events, " in page.text
 

@@ -32,7 +32,8 @@ async def made(browser: Browser, dag_id: str, state: str, ago: timedelta, took: 
 def bars(page: Page) -> list[str]:
     """Return the classes of all bars, from top to bottom."""
     states = {"success", "failed", "running", "queued"}
-    return [rect["class"] for rect in page.all("rect") if rect.get("class") in states]
+    classes = [rect.get("class", "").split() for rect in page.all("rect")]
+    return [names[0] for names in classes if names and names[0] in states]
 
 
 async def test_a_day_of_runs_with_the_job_that_failed_first(browser: Browser) -> None:

@@ -24,6 +24,7 @@ from watcher.features.pages.pages import (
     lists,
     logs,
     overview,
+    problems,
     runs,
     search,
     signing_in,
@@ -48,6 +49,7 @@ def add_pages(app: FastAPI) -> None:
     """Add the pages to the application, and show the API's refusals to people as pages."""
     for part in (
         overview,
+        problems,
         assets,
         events,
         watchers,

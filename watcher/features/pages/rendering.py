@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -15,6 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from store.processes.tokens import ROLES
 from watcher.features.pages import addresses, static_files, words
+from watcher.features.pages.refusals import refusal
+from watcher.host.machine import program_version
 from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context, of_app
 from watcher.serving.api.sign_in.auth import Actor, Viewer, known_actor
@@ -44,13 +47,19 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     templates.filters.update(words.FILTERS)
-    templates.globals.update(path=path, of_write=addresses.of_write, LINE=addresses.LINE, SHORT=words.SHORT)
+    templates.globals.update(path=path, of_write=addresses.of_write, LINE=addresses.LINE)
+    templates.globals.update(SHORT=words.SHORT, LONG_NAME=words.LONG_NAME, LONG_TEXT=words.LONG_TEXT)
     templates.globals.update({name: static_files.address(file) for name, file in _FILES.items()})
     return templates
 
 
 _FILES: Final = {"style": "style.css", "script": "live.js", "icon": "icon.svg"}
 _TEMPLATES: Final = _environment()
+
+
+@cache
+def _version() -> str:
+    return program_version()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +74,8 @@ class View:
         """Render the template with these values and those that all templates need."""
         role = ROLES.index(self.actor.role)
         rights = {"may_operate": role >= ROLES.index("operator"), "may_write": role >= ROLES.index("admin")}
-        session = {"actor": self.actor, "is_open": self.context.sign_in.auth == "none", **rights}
+        of_program = {"version": _version(), "docs_url": self.context.links.docs_url}
+        session = {"actor": self.actor, "is_open": self.context.sign_in.auth == "none", **rights, **of_program}
         return _rendered(self.request, template, status, {**session, **values})
 
 
@@ -79,10 +89,9 @@ Pages = Annotated[View, Depends(_view)]
 
 async def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
     """Return the page of a refusal or a failure, in the API's words, with the navigation of whoever is signed in."""
-    sentence = detail if isinstance(detail, str) else "; ".join(_fault(fault) for fault in detail)
     left = request.headers.get("referer", "")
     is_ours = urlsplit(left).netloc == request.headers.get("host") and urlsplit(left).path != request.url.path
-    values = {"code": status, "sentence": sentence, "back": left if is_ours else None}
+    values = {"code": status, "refusal": refusal(detail), "back": left if is_ours else None}
     actor = await known_actor(request)
     if actor is None:
         return plain_page(request, "error.html", status=status, **values)
@@ -94,10 +103,6 @@ def plain_page(request: Request, template: str, *, status: int = 200, **values: 
     """Return a page for people who are not signed in."""
     nobody = {"actor": None, "is_open": False, "may_operate": False, "may_write": False}
     return _rendered(request, template, status, {**nobody, **values})
-
-
-def _fault(fault: Mapping[str, Any]) -> str:
-    return f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}"
 
 
 def _rendered(request: Request, template: str, status: int, values: Mapping[str, Any]) -> HTMLResponse:

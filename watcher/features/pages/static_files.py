@@ -32,3 +32,9 @@ async def file(version: str, name: str) -> Response:  # noqa: ARG001  an older p
     if name not in _FILES:
         raise NotFound(f"there is no file {name!r}; load the page again")
     return Response(_FILES[name], media_type=_TYPES[Path(name).suffix], headers=_KEPT)
+
+
+@router.get("/favicon.ico")
+async def favicon() -> Response:
+    """Return the icon, which browsers ask for at this address beside what is no page, such as JSON."""
+    return await file("", "icon.svg")

@@ -6,12 +6,22 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from store.features.pages.run_causes import RunCauses
+from watcher.host.event_words import day_and_time, event_in_words, why_in_words
 from watcher.host.page_paths import part
+from watcher.host.states import look_of
 
 SHORT: Final = 400
 """Characters of a value that a list shows."""
+LONG_NAME: Final = 28
+"""Characters of a name that stand in a row, whatever is beside them. Longer ones can be read in the row's menu."""
+LONG_TEXT: Final = 200
+"""Characters of a sentence that stand in a row without opening it."""
+_LINE_OF_WORDS: Final = 160
+_END_OF_FILE: Final = 50
+"""Characters of a file's name in a list: its end tells files apart."""
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
     "|[\U000e0000-\U000e007f\ud800-\udfff]"
@@ -50,6 +60,32 @@ def as_json(value: Any) -> str:
 
 def shortened(text: str, length: int = SHORT) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def in_words(extra: Mapping[str, Any]) -> str:
+    """Return what an event brings, in a line of words."""
+    return shortened(visible(event_in_words(extra, _END_OF_FILE)), _LINE_OF_WORDS)
+
+
+class MadeRun(Protocol):
+    """A run, as far as why it was made is concerned."""
+
+    @property
+    def dag_id(self) -> str: ...
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def run_type(self) -> str: ...
+
+    @property
+    def partition_key(self) -> str | None: ...
+
+
+def why(run: MadeRun, causes: RunCauses) -> str:
+    """Return why the run was made: `3 events of orders`."""
+    return why_in_words(run.run_type, run.partition_key, causes.get((run.dag_id, run.run_id), {}))
 
 
 def moment(at: datetime) -> str:
@@ -115,5 +151,9 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "duration": duration,
     "number": number,
     "cost": cost,
+    "in_words": in_words,
+    "why": why,
+    "day_and_time": day_and_time,
+    "look": look_of,
     "part": part,
 }

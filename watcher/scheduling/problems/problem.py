@@ -56,6 +56,11 @@ class StandingProblem:
     def dag_id(self) -> str | None:
         return self.subject.get("dag_id")
 
+    @property
+    def name(self) -> str:
+        """The last name of the subject: the run of a job, else the only one."""
+        return self.subject.get("run_id") or self.subject.get("watcher") or next(iter(self.subject.values()), self.kind)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemGroup:
@@ -109,7 +114,7 @@ class ProblemGroup:
 
     @property
     def _more(self) -> str:
-        names = [_name(each) for each in self.members[1 : _NAMED + 1]]
+        names = [each.name for each in self.members[1 : _NAMED + 1]]
         listed = ", ".join(names) + (", …" if self.count > _NAMED + 1 else "")
         return f" (and {self.count - 1} more like it: {listed})" if names else ""
 
@@ -155,10 +160,4 @@ def _rank(group: ProblemGroup) -> tuple[int, int, int, tuple[str, str]]:
 
 
 def _age(problem: StandingProblem) -> tuple[str, str]:
-    return "~" if problem.since is None else problem.since.isoformat(), _name(problem)
-
-
-def _name(problem: StandingProblem) -> str:
-    """Return the last name of the subject: the run of a job, else the only one."""
-    subject = problem.subject
-    return subject.get("run_id") or subject.get("watcher") or next(iter(subject.values()), problem.kind)
+    return "~" if problem.since is None else problem.since.isoformat(), problem.name

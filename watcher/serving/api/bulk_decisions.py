@@ -15,7 +15,7 @@ from store.runs import run_lists
 from store.runs.actions import decisions
 from store.runs.actions.decisions import ClearedRuns
 from store.runs.run_lists import RunFilter
-from store.runs.tries import changed_items
+from store.runs.tries import bad_records, changed_items
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.decisions import check_count
@@ -62,6 +62,29 @@ async def clear_all(
         cleared += done.runs
     context.hint(Hint(what="tries"))
     return ClearedRuns(runs=cleared, lacking=lacking)
+
+
+async def clear_failed(context: ApiContext, actor: Actor, names: Sequence[tuple[str, str]]) -> int:
+    """Clear those of these runs, by job and id, that are failed now, in one transaction. Return how many that were."""
+    async with context.database.transaction() as connection:
+        ids = await run_lists.failed_of(connection, names)
+        done = await decisions.clear_over(connection, ids, item_hooks=context.item_hooks)
+        await audit.record(connection, actor.name, "run.clear", _target(names), {"runs": done.runs}, new_write_id())
+    context.hint(Hint(what="tries"))
+    return done.runs
+
+
+async def resolve_records(context: ApiContext, actor: Actor, names: Sequence[tuple[str, str]]) -> None:
+    """Resolve the bad records of these runs, by job and id, as far as they are unresolved, in one transaction."""
+    async with context.database.transaction() as connection:
+        for dag_id, run_id in sorted(names):
+            if await bad_records.resolve(connection, dag_id, run_id):
+                await audit.record(connection, actor.name, "run.resolve", dag_id, {"run_id": run_id}, new_write_id())
+
+
+def _target(names: Sequence[tuple[str, str]]) -> str:
+    jobs = {dag_id for dag_id, _ in names}
+    return min(jobs) if len(jobs) == 1 else "~"
 
 
 def matching(rows: Sequence[WatcherRow], text: str, state: str | None) -> Sequence[WatcherRow]:

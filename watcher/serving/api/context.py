@@ -74,6 +74,8 @@ class Links:
     """The prefix of every link. None makes links paths."""
     spark_history_url: str | None = None
     """Spark's history server, for the links of tries."""
+    docs_url: str | None = None
+    """The documentation, for the link in the header of the pages."""
 
 
 @dataclass(frozen=True, kw_only=True)

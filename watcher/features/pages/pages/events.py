@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from store.detection import event_lists
+from store.features.pages.run_causes import causes_of
 from store.runs import consumption
 from watcher.features.pages.event_items import items_of, part_of, without_items
 from watcher.features.pages.rendering import Pages
@@ -28,11 +29,13 @@ async def one_event(
         event = await event_lists.get(connection, event_id)
         consumers = await consumption.runs_of_events(connection, [event.id])
         with_source = await consumption.events_with_source(connection, [event.id])
+        causes = await causes_of(connection, consumers)
     items = items_of(event.extra)
     return view.page(
         "event.html",
         event=event,
         consumers=consumers,
+        causes=causes,
         with_source=with_source,
         counts=Counter(item.member for item in items),
         items=part_of(items, q, after),

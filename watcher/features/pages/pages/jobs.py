@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from store.catalog import assets
 from store.database.paging import PageRequest
 from store.features.pages import run_history
+from store.features.pages.run_causes import causes_of
 from store.runs import consumption, jobs, run_lists
 from store.runs.queue import kept_events
 from store.runs.run_lists import RunFilter
@@ -56,6 +57,7 @@ async def _page(
         has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await run_lists.latest(connection, RunFilter(dag_id=dag_id), limit=FEW + 1)
+        causes = await causes_of(connection, rows[:FEW])
         past = await run_history.newest_of_jobs(connection, [dag_id])
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
@@ -67,6 +69,7 @@ async def _page(
         partitions=partitions,
         kept=kept,
         runs=part,
+        causes=causes,
         strip=run_strip(past.get(dag_id, ()), datetime.now(UTC)),
         replay=replay,
         fields=fields or {},

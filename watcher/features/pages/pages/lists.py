@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from store.catalog.watchers import WatcherRow
 from store.features.pages import run_history
+from store.features.pages.job_states import states_of_jobs
 from store.runs import jobs
 from store.runs.jobs import JobFilter
 from store.runs.queue import waiting
@@ -28,6 +31,8 @@ After = Annotated[str | None, Query(max_length=1500)]
 Text = Annotated[str, Query(max_length=250)]
 _FEW_JOBS: Final = 2
 """The jobs of an asset whose runs stand in a row."""
+JobState: TypeAlias = Literal["active", "paused", "running", "failed", "waiting"]
+"""`active` are those that are not paused, whatever their runs do."""
 _PAUSED: Final[Mapping[str | None, bool | None]] = {"active": False, "paused": True, None: None}
 
 
@@ -82,11 +87,12 @@ def _counts(rows: Sequence[WatcherRow]) -> Sequence[tuple[str, int]]:
 
 
 @router.get("/jobs")
-async def all_jobs(
-    view: Pages, after: After = None, text: Text = "", state: Literal["active", "paused"] | None = None
-) -> Response:
+async def all_jobs(view: Pages, after: After = None, text: Text = "", state: JobState | None = None) -> Response:
     async with view.context.database.reading() as connection:
-        matching_jobs = _jobs(text, state)
+        states = {each.dag_id: each.state for each in await states_of_jobs(connection)}
+        is_of_runs = state not in _PAUSED
+        names = [dag_id for dag_id, of_job in states.items() if of_job == state] if is_of_runs else None
+        matching_jobs = replace(_jobs(text, None if is_of_runs else state), ids=names)
         rows = await jobs.first(connection, matching_jobs, limit=ROWS + 1, after=after)
         count = await jobs.count(connection, matching_jobs)
         shown = await waiting_jobs(connection, rows[:ROWS], view.context.planners)
@@ -100,6 +106,8 @@ async def all_jobs(
         after=after,
         text=text,
         state=state,
+        states=states,
+        counts=sorted(Counter(states.values()).items()),
         count=count,
     )
 

@@ -54,11 +54,18 @@ class Line:
 
 def lines(records: Sequence[Record], write_id: str | None = None) -> Sequence[Line]:
     """Return the records as lines. Those of the write are marked."""
-    marked = [place for place, record in enumerate(records) if write_id and record.get("write_id") == write_id]
+    shown = _one_line_for_each_write(records)
+    marked = [place for place, record in enumerate(shown) if write_id and record.get("write_id") == write_id]
     return [
         Line(record=record, is_marked=place in marked, is_first=marked[:1] == [place])
-        for place, record in enumerate(records)
+        for place, record in enumerate(shown)
     ]
+
+
+def _one_line_for_each_write(records: Sequence[Record]) -> Sequence[Record]:
+    """Leave out that a write begins where its end is among the records. One that ended otherwise keeps its line."""
+    written = {record.get("write_id") for record in records if record.get("event") == "store.written"}
+    return [r for r in records if not (r.get("event") == "store.writing" and r.get("write_id") in written)]
 
 
 def last_lines(around: str | None = None, count: int = _LINES) -> LogQuery:

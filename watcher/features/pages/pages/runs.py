@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from store.database.paging import Range
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.features.pages import run_history
+from store.features.pages.run_causes import causes_of
 from store.keys import TaskInstanceKey
 from store.runs import consumption, run_lists, runs
 from store.runs.queue.queues import ACTIVE
@@ -22,6 +24,7 @@ from store.runs.runs import OVER, RunRow
 from store.runs.tries import changed_items, task_instances
 from store.runs.tries.task_instances import TryOfRun
 from store.state import history
+from watcher.features.pages import addresses
 from watcher.features.pages.forms import Form, go_to
 from watcher.features.pages.pages.logs import Line, api_path, tail
 from watcher.features.pages.parts import ROWS, Before, ListPart
@@ -92,13 +95,22 @@ async def all_runs(
     few = selection.filter
     async with view.context.database.reading() as connection:
         rows = await run_lists.latest(connection, few, limit=ROWS + 1, before=before)
+        causes = await causes_of(connection, rows[:ROWS])
         past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
         lacking = await changed_items.lacking(connection, view.context.item_hooks, clearable, (), lock=False)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
     count = len(clearable) - len(lacking.refused) if len(clearable) <= MOST else 0
     strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
-    return view.page("runs.html", runs=part, before=before, selection=selection, strip=strip, clearable=count)
+    return view.page(
+        "runs.html",
+        runs=part,
+        causes=causes,
+        before=before,
+        selection=selection,
+        strip=strip,
+        clearable=count,
+    )
 
 
 @router.post("")
@@ -130,6 +142,7 @@ def _time(name: str, text: str) -> datetime | None:
 async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
     async with view.context.database.reading() as connection:
         run = await runs.get(connection, dag_id, run_id)
+        causes = await causes_of(connection, [run])
         tasks = await task_instances.of_run(connection, dag_id, run_id)
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
         consumed = await consumption.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
@@ -142,6 +155,7 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
     return view.page(
         "run.html",
         run=run,
+        causes=causes,
         tasks=tasks,
         tries=tries,
         consumed=consumed,
@@ -157,6 +171,20 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         around=None,
         api=None if newest is None else api_path(newest, tries[0].try_number),
     )
+
+
+@router.get("/{dag_id}/{run_id}/line")
+async def line_of_failure(request: Request, _view: Pages, context: Context, dag_id: str, run_id: str) -> Response:
+    """Go to the line of the log that the run's reason names, or to its last try's log, or to the run."""
+    async with context.database.reading() as connection:
+        run = await runs.get(connection, dag_id, run_id)
+        tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=1)
+    if not tries:
+        return go_to(request, "runs", dag_id, run_id)
+    of_try = ("runs", dag_id, run_id, "log", tries[0].task_id, tries[0].try_number)
+    line = _line_of(run.reason)
+    redirect = addresses.root(request) + path(*of_try, line=line) + (f"#{addresses.LINE}" if line else "")
+    return RedirectResponse(redirect, 303)
 
 
 async def _last_lines(context: ApiContext, instance: TaskInstanceKey, try_number: int) -> Sequence[Line]:

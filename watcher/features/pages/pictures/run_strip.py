@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -22,12 +22,12 @@ _FAILED_LOWEST: Final = 14
 
 @dataclass(frozen=True, kw_only=True)
 class RunMark:
-    """A run in a strip: `shape` is the data of an SVG path, `page` is below the root."""
+    """A run in a strip: `shape` is the data of an SVG path, `page` is below the root. Without a page: all runs of the state."""
 
     shape: str
     state: str
-    page: str
-    title: str
+    page: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,14 @@ def run_strip(runs: Sequence[PastRun], now: datetime) -> RunStrip:
         for place, (each, took) in enumerate(zip(runs, seconds, strict=True))
     ]
     return RunStrip(marks=marks, sentence=_sentence(runs, longest, now))
+
+
+def small_strip(runs: Sequence[PastRun], now: datetime) -> RunStrip:
+    """Draw the same with one mark for all runs of a state, where many strips are on a page: it takes a twentieth of the text."""
+    strip = run_strip(runs, now)
+    states = dict.fromkeys(mark.state for mark in strip.marks)
+    shapes = {state: "".join(mark.shape for mark in strip.marks if mark.state == state) for state in states}
+    return replace(strip, marks=[RunMark(shape=shape, state=state) for state, shape in shapes.items()])
 
 
 def _seconds(run: PastRun, now: datetime) -> float:

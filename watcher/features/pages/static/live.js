@@ -42,7 +42,12 @@ for (const log of document.querySelectorAll("ol.log")) {
   new EventSource(address).addEventListener("message", (message) => {
     const stay = !atEnd();
     log.querySelector("li.none")?.remove();
-    log.append(line(JSON.parse(message.data)));
+    const record = JSON.parse(message.data);
+    const added = line(record);
+    // A write has one line: that it began is left out once it is written.
+    if (record.event === "store.writing") added.dataset.write = record.write_id;
+    if (record.event === "store.written") log.querySelector(`li[data-write="${CSS.escape(record.write_id)}"]`)?.remove();
+    log.append(added);
     while (log.children.length > MOST_LINES) log.firstElementChild.remove();
     if (!stay) log.scrollTop = log.scrollHeight;
   });
@@ -73,11 +78,24 @@ function markOf(label) {
   return `${hour}:${minute}`;
 }
 
+// Returns a time with its day as people say it: `today 18:09:31`.
+function dayAndTime(at) {
+  const two = "2-digit";
+  const day = (moment) => { const { year, month, day } = parts(moment, { year: "numeric", month: two, day: two }); return `${year}-${month}-${day}`; };
+  const now = new Date();
+  const yesterday = new Date(`${day(now)}T00:00:00Z`);
+  yesterday.setUTCDate(yesterday.getUTCDate() - 1);
+  const name = { [day(now)]: "today", [yesterday.toISOString().slice(0, 10)]: "yesterday" }[day(at)] ?? day(at);
+  const { hour, minute, second } = parts(at, { hour: two, minute: two, second: two });
+  return `${name} ${hour}:${minute}:${second}`;
+}
+
 function showTimes(page) {
   for (const element of page.querySelectorAll("time, svg title")) {
     if (element.childElementCount) continue;
     if (!written.has(element)) written.set(element, [element.textContent, element.title]);
     const [text, title] = written.get(element);
+    if (element.dataset.form === "day") { element.textContent = local ? dayAndTime(new Date(element.dateTime)) : text; continue; }
     if (inZone(text) !== element.textContent) element.textContent = inZone(text);
     if (title) element.title = inZone(title);
   }
@@ -100,6 +118,35 @@ if (header && !["UTC", "Etc/UTC"].includes(zone)) {
   header.after(button);
   showTimes(document);
 }
+
+// An id is copied by a button beside it. Where a browser lets nobody copy (a page without TLS), it is selected.
+function offerCopies(page) {
+  for (const code of page.querySelectorAll("code[data-copy]")) {
+    if (code.nextElementSibling?.matches("button.copy")) continue;
+    const button = part("button", "Copy");
+    button.type = "button";
+    button.className = "quiet copy";
+    code.after(" ", button);
+  }
+}
+document.addEventListener("click", async (click) => {
+  const button = click.target.closest?.("button.copy");
+  if (!button) return;
+  const code = button.previousElementSibling;
+  try { await navigator.clipboard.writeText(code.textContent); button.textContent = "Copied"; }
+  catch { getSelection().selectAllChildren(code); button.textContent = "Selected"; }
+});
+offerCopies(document);
+
+// A menu of a row closes when another opens, and by Escape.
+document.addEventListener("toggle", (change) => {
+  if (!change.target.matches?.("details.menu[open]")) return;
+  for (const other of document.querySelectorAll("details.menu[open]")) if (other !== change.target) other.open = false;
+}, true);
+document.addEventListener("keydown", (key) => {
+  const menu = key.key === "Escape" && document.querySelector("details.menu[open]");
+  if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+});
 
 // Sections are replaced by those of the same page as it is now, but not while a person types or is about to press a button there.
 const live = () => [...document.querySelectorAll("section[data-live]")];
@@ -125,6 +172,7 @@ const followed = (page) => page.querySelector("ol.log")?.dataset.follow;
 
 function replace(page) {
   showTimes(page);
+  offerCopies(page);
   if (followed(page) !== followed(document)) { location.reload(); return; } // another try has started
   for (const section of live()) {
     const fresh = page.getElementById(section.id);
