@@ -7,9 +7,7 @@ from typing import Final
 from fastapi import APIRouter, FastAPI, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import AssetStoreWriterKind
 from store.catalog import assets
-from store.database.paging import PageRequest
 from store.errors import NotFound
 from store.state import history
 from store.state.history import HistoryEntry
@@ -18,7 +16,7 @@ from watcher.features.pages.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
 TABLE: Final = "orders_table"
-_LOOKED_AT: Final = 50
+KEY: Final = "files_loaded"
 
 
 def add_page(app: FastAPI) -> None:
@@ -38,11 +36,10 @@ async def demo(view: Pages) -> Response:
 
 
 async def _written_by_a_job(connection: AsyncConnection) -> HistoryEntry | None:
-    """Return the newest value that a job has written about the table; None as long as there is none."""
+    """Return the count that the jobs keep about the table, as it was last written; None as long as there is none."""
     asset_id = (await assets.ids_by_name(connection)).get(TABLE)
     if asset_id is None:
         return None
     asset = await assets.get(connection, asset_id)
-    written = await history.of_asset(connection, asset.ref, None, PageRequest(limit=_LOOKED_AT))
-    of_jobs = (each for each in written.rows if each.writer and each.writer.kind is AssetStoreWriterKind.TASK)
-    return next((each for each in of_jobs if each.value is not None), None)
+    newest = await history.latest(connection, asset.ref, KEY, limit=1)
+    return next((each for each in newest if each.value is not None), None)
