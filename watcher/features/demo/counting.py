@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from pydantic import TypeAdapter
 
 PAGE: Final = 100
 FILE: Final = "demo.json"
@@ -56,10 +57,13 @@ class DemoCounts:
 def counts_of(home: Path) -> DemoCounts | None:
     """Return how far the demo is whose daemon has this home; None if it is no demo's."""
     try:
-        known = json.loads((home / FILE).read_text(encoding="utf-8"))
+        text = (home / FILE).read_bytes()
     except FileNotFoundError:
         return None
-    return DemoCounts(**{**known, "files": Count(**known["files"]), "rows": Count(**known["rows"])})
+    return _COUNTS.validate_json(text)
+
+
+_COUNTS: Final = TypeAdapter(DemoCounts)
 
 
 class Seen:
