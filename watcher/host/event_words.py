@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 _KILO: Final = 1000
@@ -13,6 +14,8 @@ _OWN: Final = frozenset({"watcher", "event_id", "count", "watermark"})
 """Members that say where an event is from, not what it brings."""
 _SHOWN: Final = 3
 """Members of an event that no watcher made which are named."""
+_ASSETS: Final = 2
+"""The assets of a run's events that are named."""
 _WHY: Final[Mapping[str, str]] = {
     "asset_triggered": "by events",
     "scheduled": "by its times",
@@ -23,15 +26,18 @@ _WHY: Final[Mapping[str, str]] = {
 }
 
 
-def event_in_words(extra: Mapping[str, Any]) -> str:
-    """Return what an event brings: `8 files, 7 kB: orders/049.json and 7 more`. Text of other people is as it stands."""
+def event_in_words(extra: Mapping[str, Any], longest: int | None = None) -> str:
+    """Return what an event brings: `8 files, 7 kB: orders/049.json and 7 more`. Text of other people is as it stands.
+
+    Of the name of a file that has more than `longest` characters only the end is shown.
+    """
     count = extra.get("count")
     if files := _list(extra, "files"):
         sizes = [file.get("size") for file in files if isinstance(file, Mapping)]
         known = [size for size in sizes if isinstance(size, int)]
         weight = f", {size_in_words(sum(known))}" if len(known) == len(files) else ""
         last = "the last of its kind, " if extra.get("last") is True else ""
-        return f"{last}{_counted(len(files), 'file')}{weight}: {_first(files)}"
+        return f"{last}{_counted(len(files), 'file')}{weight}: {_first(files, longest)}"
     if ranges := _list(extra, "ranges"):
         return f"{_counted(_rows(ranges) if count is None else count, 'row')}: {_range(ranges)}"
     if "changes" in extra or "keys" in extra or "deleted" in extra:
@@ -53,14 +59,26 @@ def size_in_words(size: int) -> str:
     return f"{amount:.1f} {_UNITS[unit]}" if amount < 10 and round(amount, 1) % 1 else f"{amount:.0f} {_UNITS[unit]}"  # noqa: PLR2004  one digit
 
 
-def run_in_words(run_type: str, at: datetime, now: datetime, partition: str | None = None) -> str:
+def run_in_words(
+    run_type: str,
+    at: datetime,
+    now: datetime,
+    partition: str | None = None,
+    events: Mapping[str, int] = MappingProxyType({}),
+) -> str:
     """Return when and why a run was made: `today 18:09:31 UTC, by events`, with the key of its partition."""
-    return f"{day_and_time(at, now)}, {why_made(run_type)}" + ("" if partition is None else f", partition {partition}")
+    return f"{day_and_time(at, now)}, {why_in_words(run_type, partition, events)}"
 
 
-def why_made(run_type: str) -> str:
-    """Return why a run was made, such as `by events`."""
-    return _WHY.get(run_type, run_type.replace("_", " "))
+def why_in_words(run_type: str, partition: str | None = None, events: Mapping[str, int] = MappingProxyType({})) -> str:
+    """Return why a run was made. `events`: the numbers of its events by asset, where they are known: `3 events of orders`."""
+    why = _events_of(events) if events else _WHY.get(run_type, run_type.replace("_", " "))
+    return why + ("" if partition is None else f", partition {partition}")
+
+
+def _events_of(events: Mapping[str, int]) -> str:
+    count = _counted(sum(events.values()), "event")
+    return f"{count} of {' and '.join(sorted(events)) if len(events) <= _ASSETS else f'{len(events):,} assets'}"
 
 
 def day_and_time(at: datetime, now: datetime) -> str:
@@ -81,9 +99,11 @@ def _counted(count: object, noun: str) -> str:
     return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
 
 
-def _first(items: Sequence[Any]) -> str:
+def _first(items: Sequence[Any], longest: int | None = None) -> str:
     more = f" and {len(items) - 1:,} more" if len(items) > 1 else ""
-    return f"{_name(items[0])}{more}"
+    name = _name(items[0])
+    is_long = longest is not None and len(name) > longest
+    return f"{'…' + name[-longest:] if is_long and longest else name}{more}"
 
 
 def _name(item: Any) -> str:
@@ -109,7 +129,7 @@ def _is_range(limits: Any) -> bool:
 
 
 def _members(members: Mapping[str, Any]) -> str:
-    shown = [f"{name}: {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
+    shown = [f"{name} {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
     more = len(members) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watcher.host.event_words import event_in_words, run_in_words, size_in_words
+from watcher.host.event_words import event_in_words, run_in_words, size_in_words, why_in_words
 
 OWN = {"watcher": "orders_files", "event_id": "a" * 64, "watermark": {"up_to": 1}}
 FILES = [{"key": f"orders/{number:03}.json", "size": 900, "etag": "x" * 32} for number in range(49, 57)]
@@ -25,16 +25,21 @@ FILES = [{"key": f"orders/{number:03}.json", "size": 900, "etag": "x" * 32} for 
         ({"ranges": [[7, 7]], "count": 1, "rows": [{"id": 7}]}, "1 row: id 7"),
         ({"keys": [["eu", 5], ["eu", 6]], "deleted": [["eu", 4]]}, '3 rows, 1 deleted: ["eu", 5] and 2 more'),
         ({"changes": [{"op": "insert"}] * 3, "keys": [5], "deleted": []}, "3 changes: 5"),
-        ({"row_count": 12, "up_to": "2026-01-31"}, "row_count: 12, up_to: 2026-01-31"),
-        ({"a": 1, "b": [2], "c": None, "d": 4, "e": 5}, "a: 1, b: [2], c: null and 2 more"),
+        ({"row_count": 12, "up_to": "2026-01-31"}, "row_count 12, up_to 2026-01-31"),
+        ({"a": 1, "b": [2], "c": None, "d": 4, "e": 5}, "a 1, b [2], c null and 2 more"),
         ({}, "no details"),
         ({**OWN, "count": 3}, "3 items"),
-        ({"files": "no list", "ranges": None}, "files: no list, ranges: null"),
+        ({"files": "no list", "ranges": None}, "files no list, ranges null"),
         ({"ranges": ["odd", [1]]}, "0 rows: odd and 1 more range"),
     ],
 )
 def test_an_event_is_one_line_of_words(extra: dict[str, Any], words: str) -> None:
     assert event_in_words(extra) == words
+
+
+def test_of_a_long_name_of_a_file_the_end_is_shown() -> None:
+    files = [{"key": f"{'region/' * 20}orders/049.json", "size": 900}, {"key": "x", "size": 100}]
+    assert event_in_words({"files": files}, longest=15) == "2 files, 1 kB: …orders/049.json and 1 more"
 
 
 @pytest.mark.parametrize(
@@ -63,3 +68,9 @@ def test_a_run_is_named_by_when_and_why() -> None:
         run_in_words("manual", yesterday, NOW, "2026-11-19") == "yesterday 23:59:58 UTC, by hand, partition 2026-11-19"
     )
     assert run_in_words("brand_new", datetime(2026, 1, 2, tzinfo=UTC), NOW) == "2026-01-02 00:00:00 UTC, brand new"
+
+
+def test_a_run_by_events_names_their_assets_where_they_are_known() -> None:
+    assert why_in_words("asset_triggered", None, {"orders": 1}) == "1 event of orders"
+    assert why_in_words("asset_triggered", "eu", {"b": 2, "a": 1}) == "3 events of a and b, partition eu"
+    assert why_in_words("scheduled", None, dict.fromkeys("abc", 500)) == "1,500 events of 3 assets"

@@ -13,7 +13,7 @@ from watcher.cli.commands import YesOption, asks, command, confirm, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, states, table, texts
-from watcher.host.event_words import why_made
+from watcher.host.event_words import why_in_words
 
 runs = group("runs", "Runs of jobs.")
 Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
@@ -22,7 +22,7 @@ COLUMNS: Columns = {
     **ids(job="dag_id", run="dag_run_id"),
     **states(state="state"),
     **moments(queued="queued_at"),
-    "made": Column(lambda run: why_made(run["run_type"])),
+    "made": Column(lambda run: why_in_words(run["run_type"])),
     "partition": Column(lambda run: run["partition_key"]),
     **fields(seconds="duration"),
     "reason": Column(lambda run: run["reason"] or run["warning"], "text"),
