@@ -129,7 +129,7 @@ def _is_range(limits: Any) -> bool:
 
 
 def _members(members: Mapping[str, Any]) -> str:
-    shown = [f"{name}: {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
+    shown = [f"{name} {_name(value)}" for name, value in list(members.items())[:_SHOWN]]
     more = len(members) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

@@ -65,7 +65,7 @@ async def show_run(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     lacking = {name: name for name in ("cleaned", "superseded") if run[name]}
     columns = {**COLUMNS, **fields(**lacking)} if lacking else COLUMNS
     show({**run, "task_instances": tasks}, lambda: table([run], columns))
-    show.more(lambda: table(tasks, TASKS))
+    show.more(lambda: table(tasks, TASKS, "it has not been tried yet"))
 
 
 @command(runs, "watch")

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 
 from watcher.features.demo import view
-from watcher.features.demo.counting import Count, Seen, count, get, runs_by_state, store_writes
+from watcher.features.demo.counting import Count, DemoCounts, Seen, count, get, runs_by_state, store_writes
 from watcher.features.demo.daemon import Daemon, running_daemon
 from watcher.features.demo.setting import JOBS, Setting, write_setting
 from watcher.features.demo.shop import Shop, connected
@@ -69,7 +69,7 @@ async def _demo(program: str, console: Console, keep: bool, database: str) -> De
             result = await _played(world, daemon, console, started)
             console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
             if keep or console.is_terminal:
-                link = await daemon.said("sign-in-link")
+                link = f"{await daemon.said('sign-in-link')}&next=%2Fdemo"
                 console.print(view.invitation(setting, program, link), soft_wrap=True, markup=False, highlight=False)
                 with anyio.open_signal_receiver(SIGINT, SIGTERM) as signals:
                     async for _ in signals:
@@ -130,7 +130,12 @@ async def _played(world: World, daemon: Daemon, console: Console, started: float
                 state.phase = "the jobs are loading what is left"
                 await settled(client, world)
                 tasks.cancel_scope.cancel()
-        return await result_of(client, world, time.monotonic() - started)
+        result = await result_of(client, world, time.monotonic() - started)
+    files, rows = result.files, result.rows
+    DemoCounts(phase=state.phase, seconds=result.seconds, files=files, rows=rows, is_over=True).write(
+        world.setting.home
+    )
+    return result
 
 
 async def correct(client: httpx.AsyncClient) -> None:
@@ -194,6 +199,9 @@ async def _keep_showing(
             for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]
         ]
         show()
+        DemoCounts(phase=state.phase, seconds=state.seconds, files=state.files, rows=state.rows).write(
+            world.setting.home
+        )
         await anyio.sleep(TICK)
 
 
@@ -204,12 +212,12 @@ def _screen(console: Console, state: view.State) -> Iterator[Callable[[], None]]
         with Live(view.live(state), console=console, refresh_per_second=4) as screen:
             yield lambda: screen.update(view.live(state))
         return
-    last = -LINE_EVERY
+    last, before = -LINE_EVERY, ""
 
     def show() -> None:
-        nonlocal last
-        if state.seconds - last >= LINE_EVERY:
-            last = state.seconds
+        nonlocal last, before
+        if state.seconds - last >= LINE_EVERY and (changed := view.progress(state)) != before:
+            last, before = state.seconds, changed
             console.print(view.line(state), soft_wrap=True)
 
     yield show

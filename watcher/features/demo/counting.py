@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from pydantic import TypeAdapter
 
 PAGE: Final = 100
+FILE: Final = "demo.json"
+"""The counts, in the home of the demo's daemon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,35 @@ def count(written: Iterable[object], seen: Counter[Any]) -> Count:
         lost=len(expected - seen.keys()),
         repeated=sum(times - 1 for times in seen.values()) + len(seen.keys() - expected),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoCounts:
+    """How far a demo is, for its page. The demo writes it beside the daemon's own files, and the page reads it."""
+
+    phase: str
+    seconds: float
+    files: Count
+    rows: Count
+    is_over: bool = False
+
+    def write(self, home: Path) -> None:
+        """Write the counts into the daemon's home, all at once."""
+        new = home / f".{FILE}"
+        new.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        new.replace(home / FILE)
+
+
+def counts_of(home: Path) -> DemoCounts | None:
+    """Return how far the demo is whose daemon has this home; None if it is no demo's."""
+    try:
+        text = (home / FILE).read_bytes()
+    except FileNotFoundError:
+        return None
+    return _COUNTS.validate_json(text)
+
+
+_COUNTS: Final = TypeAdapter(DemoCounts)
 
 
 class Seen:

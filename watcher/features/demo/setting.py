@@ -83,6 +83,11 @@ class Setting:
     environment: dict[str, str]
     url: str
 
+    @property
+    def home(self) -> Path:
+        """The daemon's home, as the configuration says it."""
+        return self.configuration.with_name("home")
+
 
 def write_setting(
     folder: Path, *, port: int, endpoint: str, bucket: str, shop_dsn: str, database_url: str | None

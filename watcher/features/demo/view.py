@@ -34,9 +34,14 @@ class State:
 
 def line(state: State) -> str:
     """Return the state as one line, for output that is no terminal."""
+    return f"{state.seconds:5.1f} s  {progress(state)}"
+
+
+def progress(state: State) -> str:
+    """Return what has happened so far, without the time."""
     runs = ", ".join(f"{run['dag_id']} {run['state']}" for run in state.runs[:4])
     return (
-        f"{state.seconds:5.1f} s  {state.phase}: files {state.files.seen} of {state.files.written} seen, "
+        f"{state.phase}: files {state.files.seen} of {state.files.written} seen, "
         f"rows {state.rows.seen} of {state.rows.written} seen; runs: {runs or 'none yet'}"
     )
 
@@ -94,7 +99,7 @@ def final(files: Count, rows: Count, runs: dict[str, int], writes: dict[str, int
 def invitation(setting: Setting, program: str, link: str) -> str:
     """Return what people may do while the demo stays."""
     return f"""
-the pages: {setting.url}/
+the pages: {setting.url}/demo
 sign in there, once and within five minutes: {link}
 try in a second terminal:
   {program} status -c {setting.configuration}

@@ -38,7 +38,7 @@ def _shown(value: Any) -> Any:
 
 def _environment() -> Environment:
     templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader([Path(__file__).parent / "templates", Path(__file__).parents[1]]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,

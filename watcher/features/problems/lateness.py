@@ -59,12 +59,13 @@ def _since(job: DueJob, last: datetime | None, now: datetime) -> datetime | None
 
 def _of_job(dag_id: str, job: DueJob, since: datetime) -> StandingProblem:
     message = f"no run of {dag_id} has succeeded {_words(job.due_by, since)}"
-    return _problem({"dag_id": dag_id}, message, "look at what it waits for, and at its runs", since, frozenset())
+    remedy = f"`watcher jobs show {dag_id}` says what it waits for, and `watcher runs list {dag_id}` shows its runs"
+    return _problem({"dag_id": dag_id}, message, remedy, since, frozenset())
 
 
 def _of_asset(asset: AssetRow, due_by: ClockDeadline, since: datetime) -> StandingProblem:
     message = f"`{asset.name}` has not come {_words(due_by, since)}"
-    remedy = "look at its watcher, and at what writes its source"
+    remedy = f"`watcher assets show {asset.name}` names its watchers; look at these, and at what writes their source"
     return _problem({"asset": asset.name}, message, remedy, since, frozenset({asset.name}))
 
 

@@ -172,7 +172,7 @@ def of_late_asset(asset: AssetRow, now: datetime) -> StandingProblem:
         subject={"asset": asset.name},
         message=message,
         public=message,
-        remedy="look at its watcher, and at what writes its source",
+        remedy=f"`watcher assets show {asset.name}` names its watchers; look at these, and at what writes their source",
         since=now - asset.age + expected,
         assets=frozenset({asset.name}),
     )
@@ -230,7 +230,7 @@ def _of_deadline(
         message=message,
         public=message,
         cause=what,
-        remedy="look at what brings it",
+        remedy=f"`watcher jobs queue {dag_id}` shows all that waits; look at what brings the rest",
         since=oldest + deadline,
         assets=frozenset(queue.asset for queue in queues),
     )
