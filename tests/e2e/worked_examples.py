@@ -62,13 +62,13 @@ class Example:
         if names := re.fullmatch(r", which names `([^`]+)` and `([^`]+)`, comes", rest):
             self.put(words, "\n".join(names.groups()))
             return
-        if another := re.fullmatch(r" and `([^`]+)` come", rest):
-            self.put(another[1], "")
-            rest = " comes"
-        assert rest in {" comes", " is replaced"}
+        marker = re.fullmatch(r" and `([^`]+)` come", rest)
+        assert marker or rest in {" comes", " is replaced"}
         assert (self.folder / words).exists() == (rest == " is replaced")
         self.size += 1
         self.put(words, "x" * self.size)
+        if marker:
+            self.put(marker[1], "")
 
     def put(self, name: str, text: str) -> None:
         file = self.folder / name
