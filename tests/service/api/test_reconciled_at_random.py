@@ -1,4 +1,7 @@
-"""Random histories of files and rows, with clean-ups of runs in between: a comparison and an explanation never disagree."""
+"""Random histories of files and rows, with clean-ups of runs in between: a comparison and an explanation never disagree.
+
+The short form plays four on each database. WATCHER_TEST_LONG=1 plays a thousand, in less than half an hour.
+"""
 
 from __future__ import annotations
 
