@@ -66,9 +66,12 @@ async def one_of(connection: AsyncConnection, query: Executable, shape: Callable
     return shaped(row, shape)
 
 
+_NOW: Final = select(database_now())
+
+
 async def now_of(connection: AsyncConnection) -> datetime:
     """Return the database's time."""
-    return (await connection.execute(select(database_now()))).scalar_one()
+    return (await connection.execute(_NOW)).scalar_one()
 
 
 async def page(

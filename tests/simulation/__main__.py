@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Sequence  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from itertools import combinations, product  # noqa: E402
 from pathlib import Path  # noqa: E402
+from statistics import fmean  # noqa: E402
 from typing import Any, Final, TypeAlias  # noqa: E402
 
 from tests.simulation import runner  # noqa: E402
@@ -83,11 +84,11 @@ def _template() -> Path:
 
 def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) -> int:
     plans = [Plan.of(seed) for seed in seeds for _ in range(1 + twice)]
-    failed, cpu, counts = 0, 0.0, Counter[str]()
+    failed, cpu, counts = 0, list[float](), Counter[str]()
     pairs, deeds, digests = set[Pair](), set[tuple[str, ...]](), dict[int, int]()
-    slowest = 0.0
+    began = virtual.real_time()
     for played in runner.play_all(plans, template, at_once=at_once):
-        cpu, slowest = cpu + played.cpu, max(slowest, played.cpu)
+        cpu.append(played.cpu)
         counts.update(played.counts)
         pairs.update((tuple(one), tuple(two)) for one, two in played.pairs)
         deeds.update(tuple(each) for each in played.deeds)
@@ -95,9 +96,10 @@ def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) ->
         if digests.setdefault(played.seed, played.digest) != played.digest:
             print(f"seed {played.seed} played twice gives two traces")
             failed += 1
+    minutes = (virtual.real_time() - began) / 60
     print(
-        f"{len(plans)} histories, {failed} with a fault, {cpu:.0f} s of CPU ({cpu / max(len(plans), 1):.2f} s each, "
-        f"{slowest:.1f} s at most), {counts['items']} items"
+        f"{len(plans)} histories, {failed} with a fault, {len(plans) / minutes:.0f} a minute, {counts['items']} items; "
+        f"{sum(cpu):.0f} s of CPU ({fmean(cpu):.2f} s each, 19 of 20 within {sorted(cpu)[len(cpu) * 19 // 20]:.2f} s)"
     )
     _tell_coverage(pairs, deeds)
     print("deeds: " + ", ".join(f"{name} {number}" for name, number in sorted(counts.items()) if name != "items"))
@@ -132,7 +134,8 @@ def _number_of_pairs() -> int:
 
 def _told(played: Played) -> bool:
     if played.faults:
-        print(f"seed {played.seed}:", *played.faults[:SHOWN], sep="\n    ", flush=True)
+        again = f"(again: make simulation ARGS='--show {played.seed}')"
+        print(f"seed {played.seed} {again}:", *played.faults[:SHOWN], sep="\n    ", flush=True)
     return bool(played.faults)
 
 

@@ -15,9 +15,14 @@ from zlib import crc32
 
 import aiosqlite
 from aiosqlite import core
-from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
+from sqlalchemy.dialects.sqlite.aiosqlite import (
+    AsyncAdapt_aiosqlite_connection,
+    AsyncAdapt_aiosqlite_cursor,
+    SQLiteDialect_aiosqlite,
+)
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.util import LRUCache
+from sqlalchemy.util import EMPTY_DICT, LRUCache
+from sqlalchemy.util.concurrency import await_
 
 from store.database import drivers
 from tests.simulation.virtual import PROCESS, VirtualLoop, current, put, world_time
@@ -136,6 +141,61 @@ class InLine:
                 self.raw.close()
 
 
+class _Cursor(AsyncAdapt_aiosqlite_cursor):
+    """A cursor that waits where something takes its time, and not where the driver would only ask its thread."""
+
+    __slots__ = ()
+
+    def __init__(self, adapted: Any) -> None:
+        connection = adapted._connection
+        if not _asks_at_once(connection):
+            super().__init__(adapted)
+            return
+        self._adapt_connection, self._connection = adapted, connection
+        self._cursor = cast("Any", aiosqlite.Cursor(connection, connection._connection.cursor()))
+        self._soft_closed_memoized = EMPTY_DICT
+        self._rows = deque()
+
+    @property
+    def _raw(self) -> sqlite3.Cursor:
+        return cast("Any", self._cursor)._cursor
+
+    def execute(self, operation: Any, parameters: Any = None) -> Any:
+        connection, raw = cast("Any", self._connection), self._raw
+        if not _asks_at_once(connection) or self._adapt_connection._execute_mutex.locked():
+            return super().execute(operation, parameters)
+        future = current().create_future()
+        connection._tx.put_nowait((future, partial(raw.execute, operation, parameters or ())))
+        try:
+            await_(future)
+            if raw.description:
+                self._rows = deque(raw.fetchall())
+        except Exception as error:  # noqa: BLE001  as SQLAlchemy's own
+            self._adapt_connection._handle_exception(error)
+        return self._cursor
+
+    async def _async_soft_close(self) -> None:
+        if not _asks_at_once(self._connection):
+            await super()._async_soft_close()
+            return
+        raw = self._raw
+        self._soft_closed_memoized = EMPTY_DICT.union({"description": raw.description})
+        raw.close()
+
+    def close(self) -> None:
+        if self._soft_closed_memoized or not _asks_at_once(self._connection):
+            super().close()
+            return
+        self._rows.clear()
+        self._raw.close()
+
+
+def _asks_at_once(connection: Any) -> bool:
+    """Whether a connection is open, and its thread would have nothing else to do."""
+    queue = connection._tx
+    return connection._running and connection._connection is not None and not queue.is_busy and not queue.waiting
+
+
 class _NoThread:
     daemon = True
 
@@ -182,18 +242,19 @@ def _strftime(format_: str, moment: str, *modifiers: str) -> str:
         number, word = modifier.split()
         assert word == "seconds"
         now += timedelta(seconds=float(number))
-    milliseconds = now.microsecond // 1000
-    return f"{now:%Y-%m-%d %H:%M:%S}.{milliseconds:03d}"
+    return now.replace(tzinfo=None).isoformat(" ", "milliseconds")
 
 
 def install() -> None:
     """Let connections have no thread, wait in virtual time, and no sync: the folder lies in memory."""
     put(core, SimpleQueue=InLine)
     put(core, Thread=_NoThread)
+    put(AsyncAdapt_aiosqlite_connection, _cursor_cls=_Cursor)
     real = sqlite3.connect
 
     def connect(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
         options["timeout"] = 0
+        options["cached_statements"] = 1000
         options["check_same_thread"] = False
         return real(database, *arguments, **options)
 

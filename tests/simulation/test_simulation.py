@@ -13,7 +13,7 @@ import pytest
 from tests.effort import effort
 from tests.simulation.kept import FINDS
 
-SEEDS: Final = effort(60, 10_000)
+SEEDS: Final = effort(66, 10_000)
 TWICE: Final = effort(6, 100)
 ROOT: Final = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
+    BindParameter,
     Select,
     and_,
     bindparam,
@@ -78,9 +79,9 @@ async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> No
         await connection.execute(insert(outbox).values(created_at=database_now()), rows)
 
 
-async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:
-    """Return the lanes that have messages, each with the seconds until its first may be sent."""
+def _lanes_due() -> Select[tuple[str, float]]:
     lowest, later, inner = (outbox.alias(name).c for name in ("lowest", "later", "inner"))
+    destination: BindParameter[str] = bindparam("b_destination")
     first = select(func.min(lowest.lane).label("lane")).where(lowest.destination == destination)
     lanes = first.cte("lanes", recursive=True)
     following = select(func.min(later.lane)).where(later.destination == destination, later.lane > lanes.c.lane)
@@ -88,7 +89,15 @@ async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[st
     ids = select(func.min(inner.id)).where(inner.destination == destination, inner.lane == lanes.c.lane)
     head = ids.scalar_subquery()
     wait = func.coalesce(seconds_between(database_now(), _o.not_before), 0.0).label("wait")
-    rows = await connection.execute(select(_o.lane, wait).join_from(lanes, outbox, _o.id == head))
+    return select(_o.lane, wait).join_from(lanes, outbox, _o.id == head)
+
+
+_LANES_DUE: Final = _lanes_due()
+
+
+async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:
+    """Return the lanes that have messages, each with the seconds until its first may be sent."""
+    rows = await connection.execute(_LANES_DUE, {"b_destination": destination})
     return {row.lane: max(row.wait, 0.0) for row in rows}
 
 

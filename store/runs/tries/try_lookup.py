@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
@@ -79,18 +79,24 @@ async def open_try(connection: AsyncConnection, key: TryKey, *, lock: bool = Fal
     return next(iter(await _open(connection, this_try(key))), None)
 
 
-async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequence[OpenTry]:
+def _shown_tries() -> Select[Any]:
     t, a = task_instance.c, task_try.c
     how = (a.nonce.is_not(None).label("claimed"), a.cancelled_at.is_not(None).label("cancelled"))
-    statement = (
+    return (
         select(*_KEY, a.tag, a.submitter, a.handle, a.home_id, *how, a.finish_state, a.is_final, a.message)
         .add_columns(job.c.definition, run.c.trace_id, a.submitted_at, database_now().label("now"))
         .join(task_instance, t.id == a.task_instance_id)
         .join(run, this_run(t.dag_id, t.run_id))
         .join(job, job.c.dag_id == t.dag_id)
-        .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
+
+
+_TRIES: Final = _shown_tries()
+
+
+async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequence[OpenTry]:
+    statement = _TRIES.where(which, task_try.c.ended_at.is_(None))
     return [
         OpenTry(
             key=TryKey(
