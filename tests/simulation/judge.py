@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from store.fates import RUN_STATES
+from store.runs.tries.changed_items import LEFT_OUT
 from tests.service.scheduler.allowed_fates import (
     AskedFor,
     Fate,
@@ -287,6 +288,7 @@ class Judge:
                     self.faults.append(
                         f"{source} succeeded {wanted[source]} times, and its outlet has {outlets[source]} events"
                     )
+            self._judge_outlets(outlets, unanswered)
         runs = Counter((dag_id, run_id) for dag_id, run_id, _ in self.cluster.successes)
         for run, number in runs.items():
             if number > 1 and run not in self.asked.touched and run[0] not in self.asked.decided:
@@ -298,6 +300,16 @@ class Judge:
         self.faults += [
             f"the success of {each} was accepted {count} times" for each, count in tries.items() if count > 1
         ]
+
+    def _judge_outlets(self, outlets: Mapping[str, int], unanswered: Collection[str]) -> None:
+        """A run that counts as a success has told its outlet, whatever its driver was answered."""
+        of_drivers = {f"{each.key.dag_id} {each.key.run_id}" for each in self.cluster.drivers.values()}
+        query = "SELECT run_id, reason FROM run WHERE dag_id = 'one' AND state = 'success'"
+        for row in self.database.execute(query):
+            run, source = ("one", row["run_id"]), f"one {row['run_id']}"
+            is_excused = run in self.asked.touched or "one" in self.asked.decided or row["reason"] in LEFT_OUT
+            if source in of_drivers - {*unanswered} and not outlets.get(source) and not is_excused:
+                self.faults.append(f"{source} has succeeded, and its outlet has no event")
 
     def _loaded(self) -> Mapping[str, set[Item]]:
         """Return what each job has loaded, with the files that vouch for others."""

@@ -22,5 +22,9 @@ FINDS: Final[Mapping[str, int]] = {
     "gives up on sources": 25,
     "loses drivers at a restart": 35,
     "leases that never end": 8,
+    "forgets own tries": 8,
+    "cleaned after the first job": 55,
+    "leaves out the newest": 11,
+    "goes without more than agreed": 69,
 }
 """A seed that finds each planted fault."""
