@@ -127,7 +127,7 @@ class Control:
     def rewind_places(self, name: str) -> Sequence[RewindPlace]:
         """Return the places that a rewind of this watcher knows; none if people have to write one."""
         hosted = self.hosted.get(name)
-        options = None if hosted is None else hosted.options
+        options: object = None if hosted is None else hosted.options
         return options.rewind_places() if isinstance(options, KnowsPlaces) else ()
 
     async def preview(self, name: str, to: str) -> Preview:
