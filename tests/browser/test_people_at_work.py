@@ -256,8 +256,11 @@ async def test_axe_finds_no_fault_on_any_page(
     await sign_in(page, site.admin)
     runs = (await site.get("/api/v2/dags/~/dagRuns"))["dag_runs"]
     events = (await site.get("/api/v2/assets/events"))["asset_events"]
+    failed = [each["subject"] for each in await site.get("/api/v2/problems") if each["kind"] == "run_failed"]
     for path in (
         "/",
+        *(f"/problems/run_failed?subject={subject['run_id']}" for subject in failed[:1]),
+        "/jobs?state=failed",
         "/assets",
         f"/assets/{table}",
         f"/assets/{table}/events",
