@@ -254,13 +254,11 @@ async def test_axe_finds_no_fault_on_any_page(
         await page.goto(path)
         violations[path] = await checked(page, script)
     await sign_in(page, site.admin)
+    failed = [each["subject"] for each in await site.get("/api/v2/problems") if each["kind"] == "run_failed"]
     runs = (await site.get("/api/v2/dags/~/dagRuns"))["dag_runs"]
     events = (await site.get("/api/v2/assets/events"))["asset_events"]
-    failed = [each["subject"] for each in await site.get("/api/v2/problems") if each["kind"] == "run_failed"]
     for path in (
         "/",
-        *(f"/problems/run_failed?subject={subject['run_id']}" for subject in failed[:1]),
-        "/jobs?state=failed",
         "/assets",
         f"/assets/{table}",
         f"/assets/{table}/events",
@@ -279,6 +277,8 @@ async def test_axe_finds_no_fault_on_any_page(
         "/runs?job=load_orders",
         "/runs",
         "/runs?state=failed",
+        "/jobs?state=failed",
+        *(f"/problems/run_failed?subject={subject['run_id']}" for subject in failed[:1]),
         "/runs?state=success&text=load&since=2026-01-31T22:00",
         "/runs?text=nothing&until=2026-01-31T22:00",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),

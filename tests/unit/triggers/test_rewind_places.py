@@ -21,7 +21,7 @@ def written(place: RewindPlace) -> str:
     ("mode", "kinds"), [("id", ["start", "item", "now"]), ("updated_at", ["start", "time", "now"])]
 )
 def test_the_places_of_rows_are_those_of_their_mode(mode: str, kinds: list[str]) -> None:
-    options = NewRowsOptions.model_construct(mode=mode)
+    options = NewRowsOptions.model_construct(table="orders", mode=mode)
     assert isinstance(options, KnowsPlaces)
     assert [place.kind for place in options.rewind_places()] == kinds
     for place in options.rewind_places():
@@ -38,6 +38,6 @@ def test_the_places_of_files_are_where_a_new_watcher_may_start_and_here() -> Non
 
 
 def test_the_log_of_changes_knows_now_alone() -> None:
-    options = ChangesOptions.model_construct()
+    options = ChangesOptions.model_construct(table="orders")
     assert isinstance(options, KnowsPlaces)
     assert [place.kind for place in options.rewind_places()] == ["now"]
