@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import anyio
 from anyio.abc import TaskGroup
@@ -64,6 +65,26 @@ class Reselects(Protocol[PositionT_contra]):
 
         Takes at most some seconds.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewindPlace:
+    """A place that `rewound` knows: `start`, `now` and `here` as they are, `time` for any ISO time, `item` for an id or the like.
+
+    `about` says in a sentence for people what follows a rewind to there; `example` is an item.
+    """
+
+    kind: Literal["start", "now", "here", "time", "item"]
+    about: str
+    example: str = ""
+
+
+@runtime_checkable
+class KnowsPlaces(Protocol):
+    """The ability of a watcher's options to say which places a rewind knows. Without it people write one."""
+
+    def rewind_places(self) -> Sequence[RewindPlace]:
+        """Return the places that `rewound` knows with these options, in the order in which people choose; pure."""
 
 
 @runtime_checkable

@@ -62,7 +62,7 @@ async def why_does_this_watcher_fail_and_when_is_its_next_try(visit: Visit) -> N
 
 
 async def why_did_this_run_fail_and_where_is_its_line(visit: Visit) -> None:
-    await visit.click(visit.failure.get_by_role("link"))
+    await visit.click(visit.failure.get_by_role("link").first)
     if "/runs?" in visit.page.url:
         await visit.click(visit.page.locator("#runs tbody a").first)
     await visit.sees(visit.page.get_by_role("alert"), REASON)
@@ -93,13 +93,12 @@ async def since_when_is_it_behind(visit: Visit) -> None:
 
 
 async def run_what_failed_again(visit: Visit) -> None:
-    await visit.click(visit.failure.get_by_role("link"))
-    many = visit.page.locator("details.bulk summary")
-    if "/runs?" in visit.page.url:
-        await visit.click(many)
-        await expect(visit.page.get_by_role("button", name="runs again")).to_be_visible()
-    else:
-        await expect(visit.page.get_by_role("button", name="Run again with the same events")).to_be_visible()
+    button = visit.failure.get_by_role("button", name="Run again")
+    await expect(button).to_be_visible()
+    if "all" in (await button.text_content() or ""):
+        await visit.click(button)
+        await visit.sees(visit.page.locator("#what"), "Nothing has changed yet", REASON)
+        await expect(visit.page.get_by_role("button", name="Run again: ")).to_be_visible()
 
 
 async def which_jobs_suffer_from_this_watcher(visit: Visit) -> None:
@@ -116,7 +115,7 @@ QUESTIONS: Final[dict[str, tuple[Question, int]]] = {
     "Was this file loaded, and by which run?": (was_this_file_loaded_and_by_which_run, 1),
     "What does this job wait for?": (what_does_this_job_wait_for, 1),
     "Since when is it behind?": (since_when_is_it_behind, 1),
-    "Run what failed again": (run_what_failed_again, 2),
+    "Run what failed again": (run_what_failed_again, 1),
     "Which jobs suffer from this watcher?": (which_jobs_suffer_from_this_watcher, 1),
 }
 

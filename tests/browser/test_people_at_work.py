@@ -33,11 +33,11 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
     await page.get_by_role("button", name="Preview the next poll").click()
     await expect(page.get_by_role("heading", name="The next poll would find")).to_be_visible()
 
-    await page.get_by_label("Rewind to").fill("nonsense")
+    await page.get_by_label("Rewind to another place").fill("nonsense")
     await page.get_by_role("button", name="Preview the rewind").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await page.go_back()
-    await page.get_by_label("Rewind to").fill("0")
+    await page.get_by_label("Rewind to another place").fill("0")
     await page.get_by_role("button", name="Preview the rewind").click()
     preview = page.locator("#preview")
     await expect(preview).to_contain_text("Nothing has changed yet")
@@ -255,6 +255,7 @@ async def test_axe_finds_no_fault_on_any_page(
         await page.goto(path)
         violations[path] = await checked(page, script)
     await sign_in(page, site.admin)
+    failed = [each["subject"] for each in await site.get("/api/v2/problems") if each["kind"] == "run_failed"]
     runs = (await site.get("/api/v2/dags/~/dagRuns"))["dag_runs"]
     events = (await site.get("/api/v2/assets/events"))["asset_events"]
     seen = Count(written=82, seen=82, lost=0, repeated=0)
@@ -280,6 +281,8 @@ async def test_axe_finds_no_fault_on_any_page(
         "/runs?job=load_orders",
         "/runs",
         "/runs?state=failed",
+        "/jobs?state=failed",
+        *(f"/problems/run_failed?subject={subject['run_id']}" for subject in failed[:1]),
         "/runs?state=success&text=load&since=2026-01-31T22:00",
         "/runs?text=nothing&until=2026-01-31T22:00",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
@@ -303,3 +306,23 @@ async def test_axe_finds_no_fault_on_any_page(
 async def checked(page: Page, script: str) -> list[str]:
     await page.evaluate(script)
     return await page.evaluate(RUN_AXE)
+
+
+async def test_the_places_of_a_rewind_are_offered_with_what_follows(page: Page, site: Site) -> None:
+    await site.rows("Kyiv", "Lviv")
+    await site.entry("customers", "customers_rows.watermark")
+    await page.goto("/watchers/customers_rows")
+    await expect(page.locator(".places li")).to_have_count(4)
+    await expect(page.locator(".places li").first).to_contain_text("every row is reported")
+    await page.get_by_role("button", name="Preview: start").click()
+    preview = page.locator("#preview")
+    await expect(preview).to_contain_text("Nothing has changed yet")
+    await expect(page.get_by_role("button", name="Rewind to start")).to_be_visible()
+    await page.get_by_label("to an item").fill("1")
+    await page.get_by_role("button", name="Preview: that item").click()
+    await expect(page.get_by_role("button", name="Rewind to 1")).to_be_visible()
+    await page.goto("/watchers/returns_files")
+    await expect(page.locator(".places li")).to_have_count(5)
+    await page.get_by_label("to a time").fill("2026-01-31T06:00:00")
+    await page.get_by_role("button", name="Preview: that time").click()
+    await expect(page.get_by_role("button", name="Rewind to 2026-01-31T")).to_be_visible()

@@ -36,7 +36,7 @@ async def test_a_failed_run_is_on_the_first_page_with_its_reason_and_a_way_to_it
     await expect(entry).to_contain_text("since")
     assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert await checked(page, axe(tmp_path_factory.getbasetemp())) == []
-    await entry.get_by_role("link").click()
+    await entry.get_by_role("link").first.click()
     await expect(page.get_by_text("always_fails").first).to_be_visible()
     assert "/runs" in page.url
     await context.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from triggers.explanations import Explanation, as_json, cannot_tell
+from triggers.hosting import RewindPlace
 from triggers.options import Bytes, Facts
 from triggers.postgres.table_options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
 
@@ -59,6 +61,10 @@ class ChangesOptions(TableOptions):
     def publication_name(self) -> str:
         """The publication; without the option its name follows from the table's."""
         return self.publication or f"asset_watcher_{hashlib.sha256(self.table.encode()).hexdigest()[:12]}"
+
+    def rewind_places(self) -> Sequence[RewindPlace]:
+        """The log knows one place."""
+        return (RewindPlace(kind="now", about="the changes that the slot keeps by now are passed over, for good"),)
 
     def name_item(self, item: str) -> Explanation:
         value = as_json(item)

@@ -18,6 +18,7 @@ from triggers.file_scan.partitions import Partition
 from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.state.scan_state import Start
 from triggers.file_scan.versions import length_of, moment_of
+from triggers.hosting import RewindPlace
 from triggers.options import BaseOptions, BatchOptions, Duration, Facts, parse_time
 from triggers.shared.globs import WILDCARDS, exclude_each_other, glob_expression
 
@@ -183,6 +184,17 @@ class FileOptions(BaseOptions):
     @property
     def start_from(self) -> Start:
         return self.start if isinstance(self.start, str) else moment_of(self.start)
+
+    def rewind_places(self) -> Sequence[RewindPlace]:
+        """The places that `start_of` knows, and `here`."""
+        return (
+            RewindPlace(kind="start", about="everything that is there is reported, also what was reported before"),
+            RewindPlace(kind="time", about="what was written since then is reported, also what was reported before"),
+            RewindPlace(kind="now", about="what is there by now is passed over"),
+            RewindPlace(
+                kind="here", about="goes on where it stood, after match, regex, min_size or prefix has changed"
+            ),
+        )
 
     def algorithm(self) -> Algorithm:
         return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))

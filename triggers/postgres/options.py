@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
+from triggers.hosting import RewindPlace
 from triggers.options import Duration, parse_time
 from triggers.postgres.table_options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
 from triggers.shared.postgres.sql import quoted
@@ -170,6 +171,21 @@ class NewRowsOptions(TableOptions):
     def named_columns(self) -> Sequence[str]:
         soft_delete = () if self.soft_delete is None else (self.soft_delete,)
         return [self.column, *super().named_columns, *soft_delete]
+
+    def rewind_places(self) -> Sequence[RewindPlace]:
+        """The places that `place_of_rewind` knows in this mode."""
+        since = (
+            RewindPlace(
+                kind="item", about="rows with a larger id are reported, also what was reported before", example="1200"
+            )
+            if self.mode == "id"
+            else RewindPlace(kind="time", about="rows with a later time are reported, also what was reported before")
+        )
+        return (
+            RewindPlace(kind="start", about="every row is reported, also what was reported before"),
+            since,
+            RewindPlace(kind="now", about="the rows that are there by now are passed over"),
+        )
 
     def name_item(self, item: str) -> Explanation:
         value = as_json(item)

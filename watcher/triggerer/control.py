@@ -32,7 +32,7 @@ from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
-from triggers.hosting import UNRESOLVED
+from triggers.hosting import UNRESOLVED, KnowsPlaces, RewindPlace
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, new_position, stored
@@ -123,6 +123,12 @@ class Control:
         """Return what people must decide about those of the watchers whose selection changed, by name; takes some seconds."""
         hosted = [self.hosted[name] for name in names if name in self.hosted]
         return await undecided(hosted, self.clients, self.database, self.poll_timeout)
+
+    def rewind_places(self, name: str) -> Sequence[RewindPlace]:
+        """Return the places that a rewind of this watcher knows; none if people have to write one."""
+        hosted = self.hosted.get(name)
+        options: object = None if hosted is None else hosted.options
+        return options.rewind_places() if isinstance(options, KnowsPlaces) else ()
 
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
@@ -83,8 +83,15 @@ def selected(
     if not text and state is None:
         return nodes, edges
     matching = {node.key for node in nodes if text.lower() in node.name.lower() and state in (None, node.state)}
+    return beside(nodes, edges, matching)
+
+
+def beside(
+    nodes: Sequence[Node], edges: Sequence[Edge], matching: Collection[Key]
+) -> tuple[Sequence[Node], Sequence[Edge]]:
+    """Return these nodes, the nodes next to them, and the edges between those."""
     kept = [edge for edge in edges if edge.source in matching or edge.target in matching]
-    near = matching | {key for edge in kept for key in (edge.source, edge.target)}
+    near = {*matching, *(key for edge in kept for key in (edge.source, edge.target))}
     return [node for node in nodes if node.key in near], kept
 
 

@@ -81,6 +81,11 @@ async def test_a_replay_is_previewed_and_begun(browser: Browser) -> None:
     page = await browser.send("/jobs/load_orders/replay", **times, expected_count=count[1])
     assert page.path == "/jobs/load_orders"
     assert await actions(browser) == ["job.replay"]
+    page = await browser.open(f"/jobs/load_orders/replay?{urlencode({**times, 'asset': 'landing'})}")
+    assert "Replay 0 events of landing" in page.text
+    assert {"name": "asset", "type": "hidden", "value": "landing"} in [*page.all("input")]
+    local = urlencode({"from": "2020-01-01T00:00", "to": "2020-01-02T00:00:30"})  # as a browser's field writes it
+    assert "Nothing has changed yet" in (await browser.open(f"/jobs/load_orders/replay?{local}")).text
     backwards = urlencode({"from": times["to"], "to": times["from"]})
     assert "must be earlier" in (await browser.open(f"/jobs/load_orders/replay?{backwards}", 422)).text
 

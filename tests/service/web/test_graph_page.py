@@ -103,3 +103,26 @@ async def test_a_circle_of_a_hundred_jobs_is_drawn(browser: Browser) -> None:
     async with browser.api.database.transaction() as connection:
         await catalog_sync.apply(connection, declared, browser.api.database.dialect)
     assert len(boxes(await browser.open("/graph?text=step_"))) == 2 * 100
+
+
+async def test_of_more_nodes_than_can_be_drawn_the_part_that_fails_is_drawn(browser: Browser) -> None:
+    names = [f"{number:04}" for number in range(300)]
+    declared = Declared(
+        hash="the hash",
+        assets=[*CONFIGURED.assets, *(asset(f"a{name}") for name in names)],
+        watchers=[DeclaredWatcher(name=f"w{name}", asset=f"a{name}", trigger="s3.new_files") for name in names],
+        jobs=CONFIGURED.jobs,
+    )
+    async with browser.api.database.transaction() as connection:
+        await catalog_sync.apply(connection, declared, browser.api.database.dialect)
+    nothing_fails = await browser.open("/graph")
+    assert boxes(nothing_fails) == []
+    assert "606 nodes are too many for one picture" in nothing_fails.text
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(watcher).where(watcher.c.name == "w0007").values(state="failing", error="gone"))
+    page = await browser.open("/graph")
+    assert boxes(page) == ["node asset", "node watcher bad failing"]
+    assert "This is the part that fails" in page.text
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(watcher).values(state="failing", error="gone"))
+    assert 0 < len(boxes(await browser.open("/graph"))) <= 500

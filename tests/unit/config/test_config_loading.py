@@ -40,6 +40,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "host": "127.0.0.1",
             "port": 8795,
             "base_url": None,
+            "docs_url": None,
             "auth": "tokens",
             "secret": None,
             "hosts": None,

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from store.features.pages.run_history import PastRun
-from watcher.features.pages.pictures.run_strip import run_strip
+from watcher.features.pages.pictures.run_strip import run_strip, strips_of
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -58,3 +58,13 @@ def test_the_sentence_tells_what_the_picture_shows() -> None:
         == "the last 3 runs: 1 failed, 2 success; the newest is failed (1 min ago); the longest took 1 min 40 s"
     )
     assert run_strip([], NOW).sentence == "no run yet"
+
+
+def test_a_long_list_has_small_strips_with_the_same_shapes_and_sentence() -> None:
+    runs = {"load": [past(name, state) for name, state in (("a", "success"), ("b", "failed"), ("c", "success"))]}
+    [whole] = strips_of(["load"], runs, NOW).values()
+    small = strips_of(["load", *(f"job_{number}" for number in range(25))], runs, NOW)["load"]
+    assert small.sentence == whole.sentence
+    assert sorted(mark.state for mark in small.marks) == ["failed", "success"]
+    assert sorted("".join(mark.shape for mark in small.marks)) == sorted("".join(mark.shape for mark in whole.marks))
+    assert {mark.page for mark in small.marks} == {""}

@@ -20,7 +20,7 @@ _FAULTS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class ShownRefusal:
     """A sentence, and the list that a command of the API's sentence would have shown."""
 
     sentence: str
@@ -29,14 +29,14 @@ class Refusal:
     list_name: str = ""
 
 
-def refusal(detail: str | Sequence[Mapping[str, Any]]) -> Refusal:
+def refusal(detail: str | Sequence[Mapping[str, Any]]) -> ShownRefusal:
     """Return the words for a `detail` of an answer: a sentence, or the faults of a request."""
     sentence = detail if isinstance(detail, str) else "; ".join(map(fault_in_words, detail))
     if (command := _LIST_COMMAND.search(sentence)) is None:
-        return Refusal(sentence=sentence)
+        return ShownRefusal(sentence=sentence)
     name = command[1]
     shown = "The overview" if name == "status" else f"All {name}"
-    return Refusal(sentence=sentence[: command.start()], list_page=_LISTS[name], list_name=shown)
+    return ShownRefusal(sentence=sentence[: command.start()], list_page=_LISTS[name], list_name=shown)
 
 
 def fault_in_words(fault: Mapping[str, Any]) -> str:

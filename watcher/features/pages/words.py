@@ -99,6 +99,24 @@ def age(at: datetime, now: datetime) -> str:
     return f"in {duration(-seconds)}" if seconds <= -1 else f"{duration(seconds)} ago" if seconds >= 1 else "just now"
 
 
+_OF_A_FIELD: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+
+
+def in_utc(text: str) -> str:
+    """Return a time of a browser's field, which has no zone and is in UTC, with its zone. Other texts stay as they are."""
+    return f"{text}Z" if _OF_A_FIELD.fullmatch(text) else text
+
+
+def utc_field(text: str) -> str:
+    """Return a time of an address as a browser's field for times takes it, in UTC; '' for what is no time."""
+    try:
+        at = datetime.fromisoformat(text)
+        at = at if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return at.replace(tzinfo=None, microsecond=0).isoformat()
+
+
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -155,5 +173,6 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "why": why,
     "day_and_time": day_and_time,
     "look": look_of,
+    "utc_field": utc_field,
     "part": part,
 }

@@ -17,6 +17,7 @@ from store.features.pages import graph
 from store.features.pages.graph import Edge, Key, Node
 from watcher.features.pages.rendering import Pages
 from watcher.host.page_paths import path
+from watcher.host.states import look_of
 
 router = APIRouter(include_in_schema=False)
 _MOST_NODES: Final = 500
@@ -92,11 +93,13 @@ async def whole(
         nodes, edges = graph.folded(nodes, edges)
     states = Counter(node.state for node in nodes if node.state)
     nodes, edges = graph.selected(nodes, edges, text.strip(), state)
-    drawing = drawn(nodes, edges) if 0 < len(nodes) <= _MOST_NODES else None
+    shown, between = failing_part(nodes, edges) if len(nodes) > _MOST_NODES else (nodes, edges)
+    drawing = drawn(shown, between) if shown else None
     return view.page(
         "graph.html",
         drawing=drawing,
         nodes=nodes,
+        is_part=len(nodes) > _MOST_NODES,
         edges=edges,
         around=around,
         text=text,
@@ -104,6 +107,16 @@ async def whole(
         fold=fold or None,
         states=sorted(states.items()),
     )
+
+
+def failing_part(nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[Sequence[Node], Sequence[Edge]]:
+    """Return what fails, with what is next to it, as much of it as can be drawn: all nodes are too many for one picture."""
+    bad = [node.key for node in nodes if node.state and look_of(node.state).color == "bad"]
+    part = graph.beside(nodes, edges, bad)
+    while len(part[0]) > _MOST_NODES:
+        bad = bad[: len(bad) // 2]
+        part = graph.beside(nodes, edges, bad)
+    return part
 
 
 def drawn(nodes: Sequence[Node], edges: Sequence[Edge]) -> Drawing:

@@ -22,6 +22,7 @@ from watcher.features.pages.forms import Form, go_to
 from watcher.features.pages.parts import FEW, ROWS, ListPart
 from watcher.features.pages.pictures.run_strip import run_strip
 from watcher.features.pages.rendering import Pages, View
+from watcher.features.pages.words import in_utc
 from watcher.features.replay.routes import ReplayBody, ReplayResponse, carry_out
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
@@ -125,7 +126,7 @@ async def begin_replay(request: Request, context: Context, actor: Operator, dag_
 
 def _replay_body(fields: Mapping[str, str], **more: Any) -> ReplayBody:
     asset = fields.get("asset", "").strip() or None
-    given = {"from": fields.get("from"), "to": fields.get("to"), "asset": asset}
+    given = {"from": in_utc(fields.get("from", "")), "to": in_utc(fields.get("to", "")), "asset": asset}
     try:
         return ReplayBody.model_validate({**given, "include_dropped": "include_dropped" in fields, **more})
     except ValidationError as error:

@@ -18,7 +18,7 @@ from store.runs.jobs import JobFilter
 from store.runs.queue import waiting
 from watcher.features.pages.forms import Form, FormFields, go_to
 from watcher.features.pages.parts import ROWS
-from watcher.features.pages.pictures.run_strip import run_strip
+from watcher.features.pages.pictures.run_strip import strips_of
 from watcher.features.pages.rendering import Pages
 from watcher.serving.api.bulk_decisions import configured_watchers, matching, pause_watchers
 from watcher.serving.api.context import Context
@@ -53,7 +53,7 @@ async def all_watchers(
         watchers=shown[:ROWS],
         jobs_of=jobs_of,
         few_jobs=_FEW_JOBS,
-        strips={name: run_strip(past.get(name, ()), now) for name in names},
+        strips=strips_of(names, past, now),
         following=_following([row.name for row in shown]),
         after=after,
         text=text,
@@ -101,7 +101,7 @@ async def all_jobs(view: Pages, after: After = None, text: Text = "", state: Job
     return view.page(
         "jobs.html",
         jobs=shown,
-        strips={each.job.dag_id: run_strip(past.get(each.job.dag_id, ()), now) for each in shown},
+        strips=strips_of([each.job.dag_id for each in shown], past, now),
         following=_following([job.dag_id for job in rows]),
         after=after,
         text=text,

@@ -21,6 +21,7 @@ from watcher.features.pages.pictures.lag_line import lag_line
 from watcher.features.pages.pictures.poll_strip import poll_strip
 from watcher.features.pages.pictures.timeline import TimeSpan, hour_marks, ticks
 from watcher.features.pages.rendering import Pages, View
+from watcher.features.pages.words import in_utc
 from watcher.features.reconcile import routes as api_of_reconcile
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.page_paths import path
@@ -73,6 +74,7 @@ async def _page(
         further=further,
         watermark=parsed(row.watermark_now),
         sentence=await _described(view.context, row),
+        places=() if view.context.watchers.control is None else view.context.watchers.control.rewind_places(name),
         rewind=last_rewind,
         most_counted=_MOST_COUNTED,
         rejected=rejected,
@@ -137,7 +139,7 @@ async def rewind_to(request: Request, context: Context, actor: Operator, name: N
 
 def _place(text: str) -> str:
     try:
-        return storable(text.strip())
+        return in_utc(storable(text.strip()))
     except ValueError as error:
         raise HTTPException(422, f"`to` {error}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -13,6 +13,8 @@ from watcher.host.page_paths import path
 
 HEIGHT: Final = 24
 STEP: Final = 7
+_MOST_WITH_LINKS: Final = 25
+"""The strips of a page in which every run is a link."""
 _WIDTH: Final = 5
 _LOWEST: Final = 4
 """The height of the shortest run, which has to be visible."""
@@ -63,6 +65,12 @@ def small_strip(runs: Sequence[PastRun], now: datetime) -> RunStrip:
     states = dict.fromkeys(mark.state for mark in strip.marks)
     shapes = {state: "".join(mark.shape for mark in strip.marks if mark.state == state) for state in states}
     return replace(strip, marks=[RunMark(shape=shape, state=state) for state, shape in shapes.items()])
+
+
+def strips_of(names: Collection[str], past: Mapping[str, Sequence[PastRun]], now: datetime) -> Mapping[str, RunStrip]:
+    """Return the strips of the jobs of a list, by name; of a long list the small ones."""
+    strip = run_strip if len(names) <= _MOST_WITH_LINKS else small_strip
+    return {name: strip(past.get(name, ()), now) for name in names}
 
 
 def _seconds(run: PastRun, now: datetime) -> float:

@@ -102,6 +102,52 @@ function showTimes(page) {
   for (const label of page.querySelectorAll("text[data-at]")) label.textContent = markOf(label);
 }
 
+// Fields for times are in UTC without this script. Here they are in the zone shown, and UTC is what is sent. A local time that was
+// twice or never is refused with both times that it may mean.
+const MINUTE = 60000;
+const fields = () => document.querySelectorAll("input[data-utc]");
+const wall = (at) => {
+  const two = "2-digit";
+  const each = Object.fromEntries(new Intl.DateTimeFormat("en-US", { hourCycle: "h23", timeZone: zone, year: "numeric", month: two, day: two, hour: two, minute: two, second: two }).formatToParts(new Date(at)).map((one) => [one.type, one.value]));
+  return Date.UTC(each.year, each.month - 1, each.day, each.hour, each.minute, each.second);
+};
+const utcText = (at) => new Date(at).toISOString().slice(0, 19);
+const clock = (at) => `${utcText(at).slice(0, 16).replace("T", " ")} UTC`;
+
+// Returns the instants at which clocks of the zone show a time, and those around it: none if it never was, two if it was twice.
+function instants(text) {
+  const shown = Date.parse(`${text}Z`);
+  const offsets = [-1440, 1440].map((minutes) => { const at = shown + minutes * MINUTE; return wall(at) - at; });
+  const around = [...new Set(offsets.map((offset) => shown - offset))].sort((one, other) => one - other);
+  return { exactly: around.filter((at) => wall(at) === shown), around };
+}
+
+function checkField(field) {
+  field.setCustomValidity("");
+  delete field.dataset.at;
+  if (!field.value) return;
+  if (!local) { field.dataset.at = `${utcText(Date.parse(`${field.value}Z`))}Z`; return; }
+  const { exactly, around } = instants(field.value);
+  if (exactly.length === 1) { field.dataset.at = `${utcText(exactly[0])}Z`; return; }
+  const was = exactly.length ? "was twice" : "never was";
+  field.setCustomValidity(`${field.value.replace("T", " ")} ${was} in ${zone}: it may mean ${around.map(clock).join(" or ")}. Choose UTC in the header, and give one of these.`);
+}
+
+function showFields() {
+  for (const field of fields()) {
+    const at = field.dataset.at ?? (field.value && `${utcText(Date.parse(`${field.value}Z`))}Z`);
+    if (at) field.value = local ? utcText(wall(Date.parse(at))) : at.slice(0, -1);
+    const label = field.labels[0]?.querySelector(".zone");
+    if (label) label.textContent = local ? zone : "UTC";
+    if (at) { field.setCustomValidity(""); field.dataset.at = at; } else checkField(field);
+  }
+}
+document.addEventListener("input", (change) => { if (change.target.matches("input[data-utc]")) checkField(change.target); });
+document.addEventListener("formdata", (form) => {
+  for (const field of form.target.querySelectorAll("input[data-utc]")) if (field.dataset.at) form.formData.set(field.name, field.dataset.at);
+});
+showFields();
+
 const header = document.querySelector("header nav");
 if (header && !["UTC", "Etc/UTC"].includes(zone)) {
   const button = part("button", "");
@@ -113,6 +159,7 @@ if (header && !["UTC", "Etc/UTC"].includes(zone)) {
     try { localStorage.setItem("times", local ? "local" : "UTC"); } catch { /* the choice holds for this page */ }
     name();
     showTimes(document);
+    showFields();
   });
   name();
   header.after(button);
