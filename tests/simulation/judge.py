@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from store.fates import RUN_STATES
-from store.runs.tries.changed_items import LEFT_OUT
+from store.fates import LEFT_OUT, RUN_STATES
 from tests.service.scheduler.allowed_fates import (
     AskedFor,
     Fate,
