@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_states
 from store.database.paging import all_of, now_of, one_of
 from store.database.schema import asset, database_now, triggerer, watcher, watcher_position
 from store.errors import no_watcher
@@ -166,6 +167,7 @@ async def set_state(connection: AsyncConnection, name: str, state: str, *, error
     row = update(watcher).where(watcher.c.name == name)
     values = row.values(state=state, error=error, error_count=error_count, failing_since=_since(state))
     await connection.execute(values)
+    await watcher_states.record(connection, [name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +186,7 @@ async def set_states(connection: AsyncConnection, owner: str, states: Mapping[st
     """Record how watchers are doing, in order of name; skip those whose position another owner holds by now."""
     if states:
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
-        await connection.execute(_STATES, rows)
+        await watcher_states.change(connection, _STATES, rows)
 
 
 async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:
@@ -202,7 +204,8 @@ async def set_unassigned(connection: AsyncConnection, reasons: Mapping[str, str]
     same = and_(w.state == "stopped", w.error.is_not_distinct_from(bindparam("error")))
     row = update(watcher).where(w.name == bindparam("which"), ~hosted, ~same)
     left = row.values(state="stopped", error=bindparam("error"), error_count=0, failing_since=_SINCE, next_try_at=None)
-    await connection.execute(left, [{"which": name, "error": why} for name, why in sorted(reasons.items())])
+    rows = [{"which": name, "error": why} for name, why in sorted(reasons.items())]
+    await watcher_states.change(connection, left, rows)
 
 
 async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[str, Polled]) -> None:
@@ -281,6 +284,7 @@ async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) ->
     changed = configured.values(paused=paused, error=None, error_count=0, failing_since=None, next_try_at=None)
     if (await connection.execute(changed)).one_or_none() is None:
         raise no_watcher(name)
+    await watcher_states.record(connection, [name])
 
 
 async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: str, error_count: int) -> bool:
@@ -289,7 +293,10 @@ async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: 
         paused=True, error=bindparam("why"), error_count=bindparam("count"), failing_since=_SINCE, next_try_at=None
     )
     row = {"which": name, "whose": owner, "why": error, "count": error_count}
-    return (await connection.execute(paused, row)).rowcount == 1
+    has_paused = (await connection.execute(paused, row)).rowcount == 1
+    if has_paused:
+        await watcher_states.record(connection, [name])
+    return has_paused
 
 
 async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:

@@ -77,6 +77,7 @@ class Horizon(StrEnum):
     ORPHAN = "store.orphan_grace_days"
     OWN_EXPIRY = "the time in the row itself"
     UNDO_ENDED = "the rewind can no longer be undone"
+    NIGHTS = "the timeline's longest span, and a day"
     REQUEST_REPEATED = "no client repeats its request any more"
 
 

@@ -177,6 +177,22 @@ watcher = table(
     Column("next_try_at", UtcDateTime),  # when its host retries after a failure
 )
 
+watcher_state = table(  # the changes of the watchers' states, as `store.catalog.watcher_states` records them
+    "watcher_state",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(Swept(sweep="states of watchers", horizon=Horizon.NIGHTS),),
+        names={"watcher": Follows()},
+    ),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
+    Column("watcher", NAME, nullable=False),
+    Column("at", UtcDateTime, nullable=False, index=True),
+    Column("state", String(16), nullable=False),
+    Column("sentence", Text),  # what was wrong, as the watcher showed it
+    Index("ix_watcher_state_watcher_id", "watcher", "id"),
+    sqlite_autoincrement=True,
+)
+
 watcher_asset = table(  # the assets besides its own that a watcher has events of
     "watcher_asset",
     Lifecycle(

@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets, dropped_events, watcher_assets
+from store.catalog.watcher_states import KEPT_DAYS
 from store.database import Database, configuration_lock
 from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
@@ -50,6 +51,7 @@ from store.database.schema import (
     watcher,
     watcher_position,
     watcher_position_row,
+    watcher_state,
 )
 from store.runs.runs import DELETED
 from store.runs.tries.answers import KEPT_HOURS
@@ -84,6 +86,7 @@ class Retention:
             Horizon.EVENT: timedelta(days=self.event_days),
             Horizon.RUN: timedelta(days=self.run_days),
             Horizon.ORPHAN: timedelta(days=self.orphan_days),
+            Horizon.NIGHTS: timedelta(days=KEPT_DAYS),
             Horizon.REQUEST_REPEATED: timedelta(hours=KEPT_HOURS),
         }
         return now - ages.get(horizon, timedelta(0))
@@ -261,6 +264,13 @@ def _old_answers(name: str, table: Table, before: datetime) -> Sweep:
     return Sweep(name=name, table=table, condition=old, order=execution_answer.c.created_at)
 
 
+def _old_states(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove old states of watchers, except the one that each had at the begin of what is kept."""
+    s, newer = watcher_state.c, watcher_state.alias("newer").c
+    superseded = exists().where(newer.watcher == s.watcher, newer.id > s.id, newer.at < before)
+    return Sweep(name=name, table=table, condition=and_(s.at < before, superseded), order=s.at)
+
+
 def _orphaned_entries(name: str, table: Table, before: datetime) -> Sweep:
     """Remove entries of assets that are no longer configured, but no watermarks of configured watchers."""
     e, w = asset_store.c, watcher.c
@@ -327,5 +337,6 @@ _SWEEPS: Final[Mapping[str, Callable[[str, Table, datetime], Sweep]]] = {
     "events": _old_events,
     "rows of past rewinds": _leftovers_of_rewinds,
     "kept answers": _old_answers,
+    "states of watchers": _old_states,
 }
 """How each declared sweep is prepared, in the order in which they run."""

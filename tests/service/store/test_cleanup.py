@@ -277,6 +277,16 @@ async def test_responses_to_jobs_are_kept_for_a_day(database: Database, cleaner:
     assert await all_of(database, schema.execution_answer.c.key) == ["a"]
 
 
+async def test_states_of_watchers_are_kept_for_eight_days_with_the_one_that_each_began_these_with(
+    database: Database, cleaner: Cleaner
+) -> None:
+    for watcher, days in (("files", 10), ("files", 9), ("files", 7), ("rows", 30)):
+        await put_in(database, schema.watcher_state, {"watcher": watcher, "at": ago(days), "state": f"{days}"})
+
+    assert await cleaned(cleaner) == {"states of watchers": 1}
+    assert await all_of(database, schema.watcher_state.c.state) == ["30", "7", "9"]
+
+
 # --- log files
 
 
