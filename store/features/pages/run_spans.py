@@ -12,7 +12,7 @@ from sqlalchemy import Float, Integer, Select, and_, bindparam, case, cast, func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import UtcDateTime, asset_event, run, seconds_between
+from store.database.schema import UtcDateTime, asset_event, run, seconds_between, task_instance, task_try
 from store.runs.runs import IS_THERE
 
 _r = run.c
@@ -25,6 +25,8 @@ class JobInSpan:
     dag_id: str
     runs: int
     failures: int
+    total: int
+    """How many jobs there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,40 @@ async def groups_in(
         return []
     span = {"since": since, "until": until, "apart": apart, "dag_ids": sorted(dag_ids)}
     return await all_of(connection, _groups(), RunGroup, span)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveredJob:
+    """A job of which runs succeeded after they had failed, and how many."""
+
+    dag_id: str
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedTries:
+    """Tries of one job that failed before their runs succeeded, and began so close together that they are drawn as one."""
+
+    dag_id: str
+    tries: int
+    run_id: str
+    began: datetime
+    ended: datetime
+
+
+async def recovered_in(connection: AsyncConnection, since: datetime, until: datetime) -> Sequence[RecoveredJob]:
+    """Return the jobs with tries between the times that failed before their runs succeeded."""
+    return await all_of(connection, _recovered(), RecoveredJob, {"since": since, "until": until})
+
+
+async def failed_tries_in(
+    connection: AsyncConnection, dag_ids: Collection[str], since: datetime, until: datetime, *, apart: float
+) -> Sequence[FailedTries]:
+    """Return these jobs' tries that failed before their runs succeeded; those within the same `apart` seconds are one group."""
+    if not dag_ids:
+        return []
+    span = {"since": since, "until": until, "apart": apart, "dag_ids": sorted(dag_ids)}
+    return await all_of(connection, _failed_tries(), FailedTries, span)
 
 
 async def is_anything_before(connection: AsyncConnection, moment: datetime) -> bool:
@@ -86,6 +122,7 @@ def _jobs() -> Select[Any]:
     c = ended.union_all(running).subquery("of_span").c
     failures = func.sum(case((c.state == "failed", 1), else_=0))
     query = select(c.dag_id, func.count().label("runs"), failures.label("failures"))
+    query = query.add_columns(func.count().over().label("total"))
     ordered = query.group_by(c.dag_id).order_by(case((failures > 0, 0), else_=1), c.dag_id)
     return ordered.limit(bindparam("most", type_=Integer()))
 
@@ -100,3 +137,33 @@ def _groups() -> Select[Any]:
     columns = (c.dag_id, c.state, func.count().label("runs"), func.max(c.run_id).label("run_id"))
     times = (func.min(c.began).label("began"), func.max(c.ended).label("ended"))
     return select(*columns, *times).group_by(c.dag_id, c.state, c.place).order_by(c.dag_id, func.min(c.began))
+
+
+def _failed_before_success() -> Select[Any]:
+    """Select the tries. Those that people cancelled, that used no retry, or that only ended without a word do not count."""
+    t, a = task_instance.c, task_try.c
+    by_itself = and_(a.finish_state.is_(None), a.exit_code.is_distinct_from(0))
+    failed = and_(a.counted, a.cancelled_at.is_(None), or_(a.finish_state == "failed", by_itself))
+    of_run = and_(t.dag_id == _r.dag_id, t.run_id == _r.run_id)
+    columns = (_r.dag_id, _r.run_id, a.intent_at.label("began"), a.ended_at.label("ended"))
+    query = select(*columns).join_from(run, task_instance, of_run).join(task_try, a.task_instance_id == t.id)
+    in_span = and_(a.intent_at < _UNTIL, a.ended_at >= _SINCE)
+    return query.where(
+        _r.state == "success", _r.end_date >= _SINCE, t.try_number > 1, a.try_number < t.try_number, failed, in_span
+    )
+
+
+@cache
+def _recovered() -> Select[Any]:
+    c = _failed_before_success().subquery("tries").c
+    return select(c.dag_id, func.count(c.run_id.distinct()).label("runs")).group_by(c.dag_id).order_by(c.dag_id)
+
+
+@cache
+def _failed_tries() -> Select[Any]:
+    tries = _failed_before_success().subquery("tries").c
+    place = cast(seconds_between(_SINCE, tries.began) / bindparam("apart", type_=Float()), Integer).label("place")
+    c = select(*tries, place).where(tries.dag_id.in_(bindparam("dag_ids", expanding=True))).subquery("some").c
+    columns = (c.dag_id, func.count().label("tries"), func.max(c.run_id).label("run_id"))
+    times = (func.min(c.began).label("began"), func.max(c.ended).label("ended"))
+    return select(*columns, *times).group_by(c.dag_id, c.place).order_by(c.dag_id, func.min(c.began))

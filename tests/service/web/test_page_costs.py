@@ -32,7 +32,7 @@ COSTS = {
     "/audit": 1,
     "/search?q=o": 7,
     "/graph": 2,
-    "/timeline": 5,
+    "/timeline": 8,
 }
 
 

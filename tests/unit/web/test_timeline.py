@@ -7,19 +7,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from store.features.pages.run_spans import JobInSpan, RunGroup
-from watcher.features.pages.pictures.timeline import RunBar, TimeSpan, hour_marks, rows, ticks
+from watcher.features.pages.pictures.timeline import TimelineBar, TimeSpan, hour_marks, job_rows, ticks
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DAY = TimeSpan(zoom="day", until=NOON)
-JOB = JobInSpan(dag_id="load", runs=3, failures=1)
+JOB = JobInSpan(dag_id="load", runs=3, failures=1, total=1)
 
 
-def bar(state: str, hours_ago: float, hours: float, runs: int = 1) -> RunBar:
+def bar(state: str, hours_ago: float, hours: float, runs: int = 1) -> TimelineBar:
     began = NOON - timedelta(hours=hours_ago)
     group = RunGroup(
         dag_id="load", state=state, runs=runs, run_id="a/b", began=began, ended=began + timedelta(hours=hours)
     )
-    ((only,),) = [row.bars for row in rows(DAY, [JOB], [group])]
+    ((only,),) = [row.bars for row in job_rows(DAY, [JOB], [group])]
     return only
 
 
@@ -52,15 +52,19 @@ def test_failures_are_drawn_over_everything_else() -> None:
         RunGroup(dag_id="load", state=state, runs=1, run_id=state, began=NOON, ended=NOON)
         for state in ("failed", "success", "running")
     ]
-    assert [each.state for row in rows(DAY, [JOB], groups) for each in row.bars][-1] == "failed"
+    assert [each.state for row in job_rows(DAY, [JOB], groups) for each in row.bars][-1] == "failed"
 
 
 def test_lines_stand_at_whole_hours_and_no_text_over_an_edge_or_over_now() -> None:
     marks = hour_marks(TimeSpan(zoom="day", until=datetime(2026, 1, 31, 10, 30, tzinfo=UTC)))
-    assert [mark.at.hour for mark in marks] == [12, 16, 20, 0, 4, 8]
-    assert [mark.is_labelled for mark in marks] == [False, True, True, True, True, False]
+    assert [mark.at.hour for mark in marks if mark.has_line] == [12, 16, 20, 0, 4, 8]
+    assert [mark.is_labelled for mark in marks if mark.has_line] == [False, True, True, True, True, False]
+    assert [mark.at.hour for mark in marks] == [*range(11, 24), *range(11)]
+    assert [mark.at.hour for mark in marks if not mark.is_labelled_if_wide] == [10]
     week = hour_marks(TimeSpan(zoom="week", until=NOON))
     assert [mark.at.day for mark in week] == [25, 26, 27, 28, 29, 30, 31]
+    hour = hour_marks(TimeSpan(zoom="hour", until=datetime(2026, 1, 31, 10, 35, tzinfo=UTC)))
+    assert [mark.at.minute for mark in hour] == [40, 50, 0, 10, 20, 30]
 
 
 def test_a_tick_for_each_part_with_events_and_none_where_nothing_came() -> None:

@@ -84,7 +84,7 @@ async def _page(
         events_by_hour=ticks(span, counts, _PLOT_HEIGHT),
         plot_height=_PLOT_HEIGHT,
         most_in_hour=max(counts, default=0),
-        hour_marks=hour_marks(span),
+        hour_marks=[mark for mark in hour_marks(span) if mark.has_line],
         span=span,
         lines=lines(records),
         around=None,

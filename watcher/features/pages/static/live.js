@@ -100,6 +100,7 @@ function showTimes(page) {
     if (title) element.title = inZone(title);
   }
   for (const label of page.querySelectorAll("text[data-at]")) label.textContent = markOf(label);
+  for (const name of page.querySelectorAll(".timeline .zone")) name.textContent = local ? zone : "UTC";
 }
 
 // Fields for times are in UTC without this script. Here they are in the zone shown, and UTC is what is sent. A local time that was
