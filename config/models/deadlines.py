@@ -94,7 +94,7 @@ class ExpectByConfig(Section):
 
 class DeadlineConfig(Section):
     after: PositiveDuration | None = None
-    """Maximum time for which the schedule's condition may be met only in part; after that the alert `waiting_too_long` is raised."""
+    """Maximum time for which the schedule's condition may be met only in part, or events may wait behind a run; after that the alert `waiting_too_long` is raised."""
     by: TimeOfDay | None = None
     """Time of the day, such as `07:00`, by which a run must have succeeded; else the alert `late` is raised."""
     timezone: TimeZone = "UTC"

@@ -74,6 +74,8 @@ class JobConfig(Section):
     deadline: Deadline | None = None
     """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised. Or `{after, by, on,
     timezone, since}`: `by` is the time of the day by which a run must have succeeded."""
+    expect_within: PositiveDuration | None = None
+    """Maximum time that a run is expected to take; after that the alert `running_too_long` is raised. The run goes on."""
     paused: bool = False
     """Whether a new job is paused at first."""
     catchup: bool = False

@@ -121,6 +121,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         timeout=job.timeout,
         deadline=deadline.after,
         due_by=_clock_deadline(deadline),
+        expect_within=job.expect_within,
         application=str(job.spark.application),
         master=job.spark.master,
         submitter=job.spark.submitter,

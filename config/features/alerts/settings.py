@@ -15,7 +15,7 @@ from config.section import Section
 TEMPLATE_NAMES: Final = ("id", "alert", "state", "since", "subject", "message", "url")
 """The names that a webhook's template may use: the members of an alert's body."""
 AlertKind: TypeAlias = Literal[
-    "watcher_failing", "watcher_late", "run_failed", "waiting_too_long", "late", "bad_records"
+    "watcher_failing", "watcher_late", "run_failed", "running_too_long", "waiting_too_long", "late", "bad_records"
 ]
 
 
@@ -86,7 +86,7 @@ class AlertTarget(Section):
 class AlertConfig(Section):
     on: Annotated[tuple[AlertKind, ...], AfterValidator(_check_kinds)]
     """Kinds of alert: `watcher_failing`, `watcher_late` (an asset's `expect_every`), `run_failed` (after the last retry),
-    `waiting_too_long` (a job's `deadline`), `late` (`by` of a job's `deadline`, `expect_by` of an asset), `bad_records` (a run has left records out of its table)."""
+    `running_too_long` (a job's `expect_within`), `waiting_too_long` (a job's `deadline`), `late` (`by` of a job's `deadline`, `expect_by` of an asset), `bad_records` (a run has left records out of its table)."""
     hold: Annotated[Duration, Field(alias="for")] = timedelta(0)
     """How long the condition must last before the alert is sent."""
     assets: tuple[str, ...] = ("*",)

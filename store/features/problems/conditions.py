@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
 from store.database.paging import all_of
-from store.database.schema import ASSET_EDGES, asset, database_time_in, job, run, run_asset_event
+from store.database.schema import ASSET_EDGES, asset, database_time_in, job, run, run_asset_event, seconds_between
 from store.keys import ClockDeadline, JobDefinition
 
 MOST_FAILED: Final = 1000
@@ -117,6 +117,46 @@ def _last() -> Select[Any]:
 _OF_THESE: Final = job.c.dag_id.in_(bindparam("b_dag_ids", expanding=True))
 _NEWEST: Final = _newest()
 _LAST: Final = _last()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningRun:
+    """A run of a configured job that is running, since it began with its first try."""
+
+    dag_id: str
+    run_id: str
+    start_date: datetime
+    definition: JobDefinition
+
+
+async def running_runs(connection: AsyncConnection) -> Sequence[RunningRun]:
+    """Return the runs of configured jobs that are running, those of paused jobs too, the oldest first."""
+    return await all_of(connection, _RUNNING, RunningRun)
+
+
+async def last_durations(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[float]]:
+    """Return how many seconds the last `USUAL` successful runs of each of these jobs took."""
+    seconds = {}
+    for dag_id in sorted(dag_ids):
+        rows = await connection.execute(_DURATIONS, {"b_dag_id": dag_id})
+        seconds[dag_id] = [max(row.seconds, 0.0) for row in rows if row.seconds is not None]
+    return seconds
+
+
+USUAL: Final = 30
+"""The successful runs of a job that say how long it usually takes."""
+_RUNNING: Final = (
+    select(run.c.dag_id, run.c.run_id, run.c.start_date, job.c.definition)
+    .join(job, job.c.dag_id == run.c.dag_id)
+    .where(run.c.state == "running", run.c.start_date.is_not(None), job.c.active)
+    .order_by(run.c.start_date, run.c.id)
+)
+_DURATIONS: Final = (
+    select(seconds_between(run.c.start_date, run.c.end_date).label("seconds"))
+    .where(run.c.state == "success", run.c.dag_id == bindparam("b_dag_id"))
+    .order_by(run.c.id.desc())
+    .limit(USUAL)
+)
 
 
 async def assets_around(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, frozenset[str]]:

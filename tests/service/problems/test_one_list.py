@@ -18,6 +18,7 @@ from store.catalog import watchers
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherState
 from store.database.asset_events import NewEvent
+from store.database.paging import now_of
 from store.database.schema import asset, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
@@ -280,3 +281,69 @@ async def test_the_overview_shows_the_list_with_links_and_times(api: Api) -> Non
     assert "3 runs of report have failed : no memory after 0 s" in page.text
     assert "/runs?state=failed&job=report" in page.links
     assert "Nothing needs attention" not in page.text
+
+
+async def running_since(api: Api, run_id: str, ago: timedelta, dag_id: str = "load_orders") -> None:
+    async with api.database.transaction() as connection:
+        await runs.create_run(connection, dag_id, run_id, "load", **ASKED)
+        started = {"state": "running", "start_date": await now_of(connection) - ago}
+        await connection.execute(update(run).where(run.c.run_id == run_id).values(started))
+
+
+async def defined(api: Api, **keys: Any) -> None:
+    definition = JobDefinition.from_json(json.dumps({**DEFINITION, **keys}))
+    async with api.database.transaction() as connection:
+        changed = update(job_table).where(job_table.c.dag_id == "load_orders")
+        await connection.execute(changed.values(definition=definition))
+
+
+async def test_a_run_that_takes_longer_than_its_job_expects_is_a_problem_until_it_ends(api: Api) -> None:
+    await running_since(api, "slow", timedelta(hours=2))
+    assert await api.get("/api/v2/problems") == []
+    await defined(api, expect_within=3 * 3600)
+    assert await api.get("/api/v2/problems") == []
+    await defined(api, expect_within=90 * 60)
+    (problem,) = await api.get("/api/v2/problems")
+    assert (problem["kind"], problem["level"], problem["url"]) == (
+        "running_too_long",
+        "error",
+        "/runs/load_orders/slow",
+    )
+    assert problem["subject"] == {"dag_id": "load_orders", "run_id": "slow"}
+    assert problem["message"].endswith(": it is expected within 90m")
+    async with api.database.transaction() as connection:
+        await runs.move_run(connection, "load_orders", "slow", "success", reason=None)
+    assert await api.get("/api/v2/problems") == []
+
+
+async def test_a_run_that_takes_ten_times_as_long_as_usual_is_a_hint(api: Api) -> None:
+    async with api.database.transaction() as connection:
+        now = await now_of(connection)
+        for number in range(31):  # the oldest one took a day, and is not of the last 30
+            took = timedelta(days=1) if number == 0 else timedelta(minutes=9 + number % 3)
+            await runs.create_run(connection, "load_orders", f"r{number}", "load", **ASKED)
+            times = {"state": "success", "start_date": now - took, "end_date": now}
+            await connection.execute(update(run).where(run.c.run_id == f"r{number}").values(times))
+    await running_since(api, "slow", timedelta(minutes=95))
+    assert await api.get("/api/v2/problems") == []
+    await running_since(api, "slower", timedelta(minutes=105))
+    (hint,) = await api.get("/api/v2/problems")
+    assert (hint["kind"], hint["level"]) == ("running_too_long", "info")
+    assert hint["subject"]["run_id"] == "slower"
+    assert hint["message"].endswith(": its runs usually take 10m")
+
+
+async def test_a_deadline_counts_events_that_wait_behind_a_run(api: Api) -> None:
+    await defined(api, deadline=60)
+    async with api.database.transaction() as connection:
+        new = [
+            NewEvent(asset_id=api.asset_ids[name], extra="{}", trace_id="0" * 32, source_actor="test")
+            for name in ("landing", "customers")
+        ]
+        await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
+    await older(api, queued_event, "created_at")
+    assert [each["kind"] for each in await api.get("/api/v2/problems")] == []
+    await running_since(api, "ahead", timedelta(minutes=5))
+    (problem,) = await api.get("/api/v2/problems")
+    assert (problem["kind"], problem["subject"]) == ("waiting_too_long", {"dag_id": "load_orders"})
+    assert "behind the run ahead, running since " in problem["message"]

@@ -16,7 +16,7 @@ pytestmark = on_both
 MANY = 300
 
 COSTS = {
-    "/": 18,
+    "/": 19,
     "/assets": 4,
     "{landing}": 14,
     "{landing}/events": 4,

@@ -88,6 +88,8 @@ def test_for_counts_from_the_beginning_of_a_problem_if_it_is_known() -> None:
         ({"jobs": ["other_*"]}, FAILING, True),
         ({"jobs": ["lo?d"], "assets": ["x"]}, FAILED, False),
         ({}, replace(FAILED, assets=frozenset()), True),
+        ({"on": ["running_too_long"]}, replace(FAILED, kind="running_too_long"), True),
+        ({"on": ["running_too_long"]}, replace(FAILED, kind="running_too_long", level="info"), False),
     ],
 )
 def test_a_rule_covers_what_its_patterns_match(config: dict[str, Any], problem: StandingProblem, covered: bool) -> None:

@@ -39,7 +39,7 @@ def test_addresses_and_headers_are_secrets(load_text: Load) -> None:
     [
         (
             f"on: [run_fails], to: {MAIL}",
-            "on[0]: must be `watcher_failing`, `watcher_late`, `run_failed`, `waiting_too_long`",
+            "on[0]: must be `watcher_failing`, `watcher_late`, `run_failed`, `running_too_long`, `waiting_too_long`",
         ),
         (f"on: [], to: {MAIL}", "on: must name at least one kind of alert"),
         ("on: [run_failed], to: {}", "to: must have exactly one of `webhook` and `smtp`"),

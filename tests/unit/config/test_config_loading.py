@@ -124,6 +124,7 @@ def test_a_job_needs_only_its_application(load_text: Callable[..., Configuration
         "retry_delay": "30s",
         "timeout": None,
         "deadline": None,
+        "expect_within": None,
         "paused": False,
         "catchup": False,
         "spark": {

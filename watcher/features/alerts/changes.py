@@ -42,7 +42,7 @@ class Rule:
     def covers(self, problem: StandingProblem) -> bool:
         of_assets = tuple(self.assets) == _ALL or any(_matches(name, self.assets) for name in problem.assets)
         of_jobs = problem.dag_id is None or _matches(problem.dag_id, self.jobs)
-        return problem.kind in self.on and of_assets and of_jobs
+        return problem.kind in self.on and problem.level != "info" and of_assets and of_jobs
 
 
 def rules(entries: Sequence[AlertConfig]) -> Sequence[Rule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherRow
 from store.database.paging import PageRequest
 from store.features.problems import conditions
-from store.features.problems.conditions import MOST_FAILED, FailedRun
+from store.features.problems.conditions import MOST_FAILED, FailedRun, RunningRun
 from store.keys import JobDefinition
 from store.runs.queue import kept_events, waiting
 from store.runs.queue.kept_events import StrandedQueue
@@ -25,6 +26,7 @@ from store.runs.runs import RunRow
 from store.runs.tries import bad_records
 from store.runs.tries.bad_records import MOST_UNRESOLVED
 from watcher.features.problems.lateness import late_assets, late_jobs
+from watcher.features.problems.long_runs import jobs_at_their_limit, long_runs, worth_comparing
 from watcher.scheduling.planning.base import NO_PARTITIONS, Planners, WaitingPartition
 from watcher.scheduling.planning.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.problem import StandingProblem, cause_of, without
@@ -43,15 +45,22 @@ async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
     failed = await conditions.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)
     expected = await assets.expected(connection)
-    overdue = await _waiting_too_long(connection, now, look.planners)
+    running = await conditions.running_runs(connection)
+    took = await conditions.last_durations(connection, worth_comparing(running, now))
+    slow = long_runs(running, took, now)
+    overdue = await _waiting_too_long(connection, now, look.planners, jobs_at_their_limit(running))
     around = await conditions.assets_around(
-        connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved}
+        connection,
+        {run.dag_id for run in failed}
+        | {run.dag_id for run in unresolved}
+        | {problem.dag_id for problem in slow if problem.dag_id is not None},
     )
     return [
         *(problem for row in rows for problem in of_watcher(row)),
         *(of_late_asset(asset, now) for asset in expected if asset.is_late),
         *late_assets(expected, now),
         *await late_jobs(connection, now),
+        *(replace(run, assets=around.get(run.dag_id or "", frozenset())) for run in slow),
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
         *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
@@ -60,7 +69,9 @@ async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
     ]
 
 
-async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners: Planners) -> list[StandingProblem]:
+async def _waiting_too_long(
+    connection: AsyncConnection, now: datetime, planners: Planners, ahead: Mapping[str, Sequence[RunningRun]]
+) -> list[StandingProblem]:
     jobs = await conditions.deadlines(connection)
     if not jobs:
         return []
@@ -72,9 +83,13 @@ async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners
         connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()}, ALL_PARTITIONS
     )
     problems = (
-        of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, NO_PARTITIONS).shown, queues[dag_id], now)
+        of_waiting_partitions(
+            dag_id, deadline, partitions.get(dag_id, NO_PARTITIONS).shown, queues[dag_id], now, ahead.get(dag_id, ())
+        )
         if not definition.batch.is_plain
-        else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
+        else of_waiting_job(
+            dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now, ahead.get(dag_id, ())
+        )
         for dag_id, (definition, deadline) in jobs.items()
     )
     return [problem for problem in problems if problem is not None]
@@ -185,15 +200,21 @@ def of_waiting_job(
     queues: Sequence[QueueOfAsset],
     resolved: Resolved,
     now: datetime,
+    ahead: Sequence[RunningRun] = (),
 ) -> StandingProblem | None:
-    """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
+    """Return None for a job whose queue is empty, or that has not waited for its deadline yet.
+
+    One whose condition is met waits if the runs `ahead` are as many as may run at a time.
+    """
     condition = definition.schedule
     queued = {key for queue in queues for key in queue.keys}
-    if condition is None or not queued or is_met(condition, queued, resolved):
+    if condition is None or not queued:
         return None
     oldest = min(queue.oldest for queue in queues if queue.oldest is not None)
     if now - oldest < deadline:
         return None
+    if is_met(condition, queued, resolved):
+        return _behind(dag_id, ahead, deadline, oldest, queues) if ahead else None
     what = lacking(condition, queued, resolved)
     return _of_deadline(dag_id, what, "", deadline, oldest, queues)
 
@@ -204,16 +225,40 @@ def of_waiting_partitions(
     partitions: Sequence[WaitingPartition],
     queues: Sequence[QueueOfAsset],
     now: datetime,
+    ahead: Sequence[RunningRun] = (),
 ) -> StandingProblem | None:
-    """Return None for a job of which no partition has waited for the rest of its condition for longer than the deadline."""
+    """Return None for a job of which no partition has waited for longer than the deadline.
+
+    It waits for the rest of its condition, or for a run to end, if the runs `ahead` are as many as may run at a time.
+    """
     overdue = [each for each in partitions if each.lacks and now - each.oldest >= deadline]
     if not overdue:
-        return None
+        waits = [each for each in partitions if not each.lacks and (ahead or each.has_run)]
+        behind = min((each.oldest for each in waits), default=now)
+        return _behind(dag_id, ahead, deadline, behind, queues) if waits and now - behind >= deadline else None
     oldest = min(overdue, key=lambda each: each.oldest)
     key = "events without a partition key" if oldest.partition_key is None else f"the partition {oldest.partition_key}"
     key += " (redelivery incomplete)" if oldest.is_redelivery else ""
     others = f" and {len(overdue) - 1} more" if len(overdue) > 1 else ""
     return _of_deadline(dag_id, oldest.lacks, f" for {key}{others}", deadline, oldest.oldest, queues)
+
+
+def _behind(
+    dag_id: str,
+    ahead: Sequence[RunningRun],
+    deadline: timedelta,
+    oldest: datetime,
+    queues: Sequence[QueueOfAsset],
+) -> StandingProblem:
+    runs = "a run of their partition"
+    if ahead:
+        first = f"{ahead[0].run_id}, running since {_moment(ahead[0].start_date)}"
+        runs = f"the run {first}" if len(ahead) == 1 else f"{len(ahead)} runs, the oldest of which is {first}"
+    message = (
+        f"events of {dag_id} have waited since {_moment(oldest)} behind {runs}; its deadline is "
+        f"{format_duration(deadline)}"
+    )
+    return _too_long(dag_id, message, f"{dag_id} waits behind a run", oldest + deadline, queues)
 
 
 def _of_deadline(
@@ -223,15 +268,21 @@ def _of_deadline(
         f"{what} has not come since {_moment(oldest)}{partition}: {dag_id} waits for it, and its deadline is "
         f"{format_duration(deadline)}"
     )
+    return _too_long(dag_id, message, what, oldest + deadline, queues)
+
+
+def _too_long(
+    dag_id: str, message: str, cause: str, since: datetime, queues: Sequence[QueueOfAsset]
+) -> StandingProblem:
     return StandingProblem(
         kind="waiting_too_long",
         level="error",
         subject={"dag_id": dag_id},
         message=message,
         public=message,
-        cause=what,
+        cause=cause,
         remedy=f"`watcher jobs queue {dag_id}` shows all that waits; look at what brings the rest",
-        since=oldest + deadline,
+        since=since,
         assets=frozenset(queue.asset for queue in queues),
     )
 

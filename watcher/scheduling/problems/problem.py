@@ -17,6 +17,7 @@ KINDS: Final = (
     "not_ready",
     "watcher_failing",
     "run_failed",
+    "running_too_long",
     "waiting_too_long",
     "late",
     "watcher_late",
