@@ -25,7 +25,9 @@ class StateLook:
 
 
 _MARKS: Final[Mapping[str, tuple[Color, str]]] = {
-    **dict.fromkeys(("success", "loaded", "done", "complete", "resolved", "healthy", "ok"), ("good", "✓")),
+    **dict.fromkeys(
+        ("success", "loaded", "done", "complete", "redelivered", "resolved", "healthy", "ok"), ("good", "✓")
+    ),
     **dict.fromkeys(("cleaned", "moved"), ("good", "✓")),
     **dict.fromkeys(("running", "starting", "restarting"), ("busy", "▶")),
     **dict.fromkeys(("queued", "scheduled", "deferred", "awaiting_input", "up_for_reschedule"), ("calm", "…")),
@@ -39,7 +41,7 @@ _MARKS: Final[Mapping[str, tuple[Color, str]]] = {
     "unstable": ("warn", "~"),
     "up_for_retry": ("warn", "↻"),
     "warning": ("warn", "!"),
-    **dict.fromkeys(("stopped", "cancelled", "dropped", "missing"), ("warn", "⊘")),
+    **dict.fromkeys(("stopped", "cancelled", "dropped", "missing", "never_come"), ("warn", "⊘")),
     **dict.fromkeys(
         ("failed", "failing", "blocked", "rejected", "upstream_failed", "unhealthy", "error"), ("bad", "✗")
     ),

@@ -1,4 +1,4 @@
-"""The newest runs of many jobs: a few columns of each, for drawings."""
+"""The newest runs of many jobs, a few columns of each, for drawings; and of each partition of one job."""
 
 from __future__ import annotations
 
@@ -9,15 +9,30 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, String, Subquery, bindparam, func, literal, select, true, union_all
+from sqlalchemy import Integer, Select, String, Subquery, bindparam, func, literal, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import job, run
+from store.runs.runs import IS_THERE, RunRow, shown
 
 MOST_RUNS: Final = 30
 """The newest runs of a job that are returned."""
 _STATES: Final = ("queued", "running", "success", "failed")
+
+
+async def newest_of_partitions(connection: AsyncConnection, dag_id: str, *, limit: int) -> Sequence[RunRow]:
+    """Return the newest run of each of the job's partitions, of those that had one last. It reads all runs of the job."""
+    return await all_of(connection, _of_partitions(), RunRow, {"b_dag_id": dag_id, "most": limit})
+
+
+@cache
+def _of_partitions() -> Select[Any]:
+    newest = func.max(run.c.id).label("id")
+    has_key = run.c.partition_key.is_not(None)
+    ids = select(newest).where(run.c.dag_id == bindparam("b_dag_id"), has_key, IS_THERE).group_by(run.c.partition_key)
+    some = ids.order_by(newest.desc()).limit(bindparam("most", type_=Integer())).subquery("newest")
+    return shown().where(run.c.id.in_(select(some.c.id))).order_by(run.c.id.desc())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,5 +109,6 @@ def _newest_by_sqlite() -> Select[Any]:
         .where(job.c.dag_id.in_(bindparam("dag_ids", expanding=True)))
         .subquery("some")
     )
-    shown = (some.c[name] for name in _NAMES)
-    return select(*shown).where(some.c.place <= MOST_RUNS).order_by(some.c.dag_id, some.c.id)
+    return (
+        select(*(some.c[name] for name in _NAMES)).where(some.c.place <= MOST_RUNS).order_by(some.c.dag_id, some.c.id)
+    )

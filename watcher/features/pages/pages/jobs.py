@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import ValidationError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database.paging import PageRequest
@@ -20,17 +21,20 @@ from store.runs.run_lists import RunFilter
 from store.runs.runs import RunRow
 from watcher.features.pages.forms import Form, go_to
 from watcher.features.pages.parts import FEW, ROWS, ListPart
+from watcher.features.pages.pictures.partitions import MOST, LastPartitions, last_partitions
 from watcher.features.pages.pictures.run_strip import run_strip
 from watcher.features.pages.rendering import Pages, View
 from watcher.features.pages.words import in_utc
 from watcher.features.replay.routes import ReplayBody, ReplayResponse, carry_out
+from watcher.host.page_paths import path
+from watcher.scheduling.planning.base import Planners, WaitingPartition
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
 from watcher.serving.api.parameters import Offset
 from watcher.serving.api.routes.job_queues import QueueDecisionBody, decide
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
-from watcher.serving.api.waiting import waiting_jobs
+from watcher.serving.api.waiting import WaitingJob, waiting_jobs
 
 router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
 
@@ -60,6 +64,9 @@ async def _page(
         rows = await run_lists.latest(connection, RunFilter(dag_id=dag_id), limit=FEW + 1)
         causes = await causes_of(connection, rows[:FEW])
         past = await run_history.newest_of_jobs(connection, [dag_id])
+        last = None
+        if job.definition.batch.mode == "per_partition":
+            last = await _last_partitions(connection, view.context.planners, waiting)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
         "job.html",
@@ -68,6 +75,7 @@ async def _page(
         around=around,
         waiting=waiting,
         partitions=partitions,
+        last_partitions=last,
         kept=kept,
         runs=part,
         causes=causes,
@@ -75,6 +83,19 @@ async def _page(
         replay=replay,
         fields=fields or {},
     )
+
+
+async def _last_partitions(connection: AsyncConnection, planners: Planners, waiting: WaitingJob) -> LastPartitions:
+    """Read the newest of the partitions that wait, and the newest run of those that had one."""
+    dag_id, total = waiting.job.dag_id, waiting.partitions.total
+    newest = await run_history.newest_of_partitions(connection, dag_id, limit=MOST)
+    queued: Sequence[WaitingPartition] = ()
+    if total:
+        window = PageRequest(limit=MOST, offset=max(total - MOST, 0))
+        of_job = await planners.waiting(connection, {dag_id: waiting.job.definition}, window)
+        queued = of_job[dag_id].shown if dag_id in of_job else ()
+    source = path("assets", waiting.queues[0].asset_id) if waiting.queues else path("jobs", dag_id)
+    return last_partitions(dag_id, newest, queued, source)
 
 
 @router.post("/pause")
