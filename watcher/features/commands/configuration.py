@@ -19,7 +19,6 @@ from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_con
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
-from watcher.features.commands.changed_defaults import changed_defaults
 from watcher.features.commands.verdicts import verdicts
 from watcher.installed import Installed, installed
 
@@ -111,6 +110,8 @@ def check(
     _check_features(features)
     _check_store(show, configuration)
     if not connect:
+        from watcher.features.commands.changed_defaults import changed_defaults  # noqa: PLC0415  see watcher.cli
+
         warnings = [*configuration.warnings, *_lacking_here(configuration), *_needing_restart(configuration)]
         changed = [*changed_defaults(configuration)]
         lines = [*map(str, warnings), _summary(configuration), *map(str, changed)]
