@@ -141,6 +141,15 @@ def test_targets_are_tried_and_nothing_is_left_behind(project: Project) -> None:
     assert not (project.folder / "tables").exists()
 
 
+def test_targets_that_lack_the_same_folders_do_not_meet(project: Project) -> None:
+    project.watch("orders", "orders/")
+    for number in range(40):
+        project.ingest(f"to_{number}", "orders", f"file://{project.folder}/tables/deep/{number}")
+    shown = project.check("--details", code=0)
+    assert shown.count("can be written\n") == 40
+    assert "cannot be written" not in shown
+
+
 @pytest.mark.parametrize(
     ("program", "sentence"),
     [(OLD_JAVA, "is Java 8"), (BROKEN_JAVA, "ends with 1: Error: could not find libjava.so")],

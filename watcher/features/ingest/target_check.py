@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -19,6 +19,8 @@ from triggers.base import Finding
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import S3Refused
 from watcher.configuration.findings import Findings, judged
+
+_PROBE = "_watcher_probe_"
 
 
 async def check(configuration: Configuration, database: Database | None) -> Findings:  # noqa: ARG001  it needs none
@@ -52,7 +54,7 @@ async def target_findings(configuration: Configuration, job: JobConfig) -> list[
     from triggers.s3.writing import probe_writing  # noqa: PLC0415  with AWS's library, which other targets do without
 
     try:
-        await probe_writing(connection, parts.netloc, f"{parts.path.strip('/')}/{_probe()}".lstrip("/"))
+        await probe_writing(connection, parts.netloc, f"{parts.path.strip('/')}/{_PROBE}{uuid4().hex}".lstrip("/"))
     except S3Refused as refused:
         failure = refused.failure
         return [
@@ -67,26 +69,15 @@ def _uri(configuration: Configuration, job: JobConfig) -> str:
     return str(job.spark.options.get("target") or configuration.assets[outlets[0]].uri)
 
 
-def _probe() -> str:
-    return f"_watcher_probe_{uuid4().hex}"
-
-
 def _folder_finding(folder: Path) -> Finding:
-    """Make what is missing of the folder, write a file, and remove all of it again. Blocking."""
-    made: list[Path] = []
+    """Write a file into the folder, or into the nearest one above it that is there, and remove it. Blocking.
+
+    Nothing that another check could meet is made: of several jobs, the targets may lack the same folders.
+    """
     try:
-        for place in reversed([folder, *folder.parents]):
-            if not place.exists():
-                place.mkdir()
-                made.append(place)
-        probe = folder / _probe()
-        probe.touch()
-        probe.unlink()
+        place = next(each for each in [folder, *folder.parents] if each.exists())
+        NamedTemporaryFile(dir=place, prefix=_PROBE).close()
     except OSError as error:
         remedy = "let this user write there, or correct the target"
         return Finding.error("target", f"{folder} cannot be written: {error.strerror}", remedy)
-    finally:
-        with suppress(OSError):  # something else is there by now
-            for place in reversed(made):
-                place.rmdir()
     return Finding.ok("target", f"{folder} can be written")
