@@ -26,5 +26,13 @@ FINDS: Final[Mapping[str, int]] = {
     "cleaned after the first job": 55,
     "leaves out the newest": 11,
     "goes without more than agreed": 69,
+    "events before watermark": 8,
+    "gives runs less": 8,
+    "tells nobody": 8,
+    "consumes for all jobs": 8,
+    "failed for loaded": 8,
+    "outlets again": 9,
+    "forgets pauses": 25,
+    "catches up in part": 257,
 }
 """A seed that finds each planted fault."""
