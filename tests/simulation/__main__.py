@@ -39,7 +39,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=300, help="how many histories")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--at-once", type=int, default=2, help="how many at a time")
+    at_once = range(1, runner.MOST_AT_ONCE + 1)
+    parser.add_argument("--at-once", type=int, choices=at_once, metavar="N", default=2, help="how many at a time")
     parser.add_argument("--kept", action="store_true", help="play the kept seeds as well")
     parser.add_argument("--twice", action="store_true", help="play each seed twice, and compare")
     parser.add_argument(

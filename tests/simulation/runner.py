@@ -23,6 +23,8 @@ from tests.simulation.history import Outcome, Plan, played
 
 LONGEST: Final = 60
 """Seconds of CPU after which a history is ended: something in it never ends. Real time says nothing on a busy machine."""
+MOST_AT_ONCE: Final = 10
+"""The most histories that go on at one time: the names of their folders end with one digit."""
 WARM_UP: Final = (4, 9, 23)
 """The seeds that are played first, so that statements and models are compiled once."""
 
@@ -111,7 +113,8 @@ def play_all(
 ) -> Iterator[Played]:
     """Play each plan in a process of its own, so many at a time, and yield what each has told, in the order of their ends.
 
-    A seed is always played in the same folder, because files are named by their paths.
+    A seed is always played in the same folder, because files are named by their paths. Each of those that go on at one time has
+    a folder of its own, with a name as long as that of any other.
     """
     running: dict[int, tuple[Plan, int]] = {}
     free, waiting = [*range(at_once)], iter(plans)
@@ -147,7 +150,7 @@ def _forked(plan: Plan, template: Path, fault: str | None, *, keep_trace: bool, 
     try:
         faulthandler.register(signal.SIGXCPU)
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST + 1))  # it tells where it is, and ends a second later
-        told = _play(plan, template, fault, keep_trace=keep_trace, place=f"history{plan.seed % 2}")
+        told = _play(plan, template, fault, keep_trace=keep_trace, place=f"history{slot}")
         _answer(slot).write_text(json.dumps(asdict(told)))
         status = 0
     except BaseException as error:  # noqa: BLE001  it is told, and the process ends here in any case
