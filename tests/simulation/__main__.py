@@ -100,7 +100,7 @@ def _play(seeds: Iterable[int], template: Path, at_once: int, *, twice: bool) ->
     minutes = (virtual.real_time() - began) / 60
     print(
         f"{len(plans)} histories, {failed} with a fault, {len(plans) / minutes:.0f} a minute, {counts['items']} items; "
-        f"{sum(cpu):.0f} s of CPU ({fmean(cpu):.2f} s each, 19 of 20 within {sorted(cpu)[len(cpu) * 19 // 20]:.2f} s)"
+        f"{sum(cpu) / 3600:.2f} hours of CPU ({fmean(cpu):.2f} s each, 19 of 20 within {sorted(cpu)[len(cpu) * 19 // 20]:.2f} s)"
     )
     _tell_coverage(pairs, deeds)
     print("deeds: " + ", ".join(f"{name} {number}" for name, number in sorted(counts.items()) if name != "items"))
@@ -170,7 +170,8 @@ def _find_all(names: Iterable[str], first: int, most: int, template: Path, at_on
         if seed is not None:
             found[name] = seed
     missing = [name for name in names if name not in found]
-    print(f"{len(found)} of {len([*names])} planted faults found", *missing)
+    mean = f"; the mean of the seeds that find them is {fmean(found.values()):.0f}" if found else ""
+    print(f"{len(found)} of {len([*names])} planted faults found{mean}", *missing)
     return 1 if missing else 0
 
 
