@@ -34,5 +34,8 @@ FINDS: Final[Mapping[str, int]] = {
     "outlets again": 9,
     "forgets pauses": 25,
     "catches up in part": 257,
+    "queues all but the newest": 9,
+    "rewinds undone": 10,
+    "consumes without a record": 8,
 }
 """A seed that finds each planted fault."""
