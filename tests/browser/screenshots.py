@@ -52,6 +52,8 @@ async def something_of_everything(site: Site) -> dict[str, str]:
 
     await site.until(is_over)
     (done, *_) = (await site.get("/api/v2/dags/load_orders/dagRuns?state=success"))["dag_runs"]
+    landing = await site.asset_id("landing_orders")
+    (event, *_) = (await site.get(f"/api/v2/assets/events?asset_id={landing}"))["asset_events"]
     watermark = await site.entry("landing_orders", "landing_files.watermark")
     return {
         "overview": "/",
@@ -64,6 +66,7 @@ async def something_of_everything(site: Site) -> dict[str, str]:
         "job": "/jobs/reconcile",
         "runs": "/runs",
         "assets": "/assets",
+        "event": f"/events/{event['id']}",
         "audit": "/audit",
         "search": "/search?q=orders",
         "graph": "/graph",

@@ -6,12 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 _KILO: Final = 1000
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _OWN: Final = frozenset({"watcher", "event_id", "count", "watermark"})
 """Members that say where an event is from, not what it brings."""
+_NAMES: Final = ("key", "path", "name")
+"""Members of an item that name it."""
+_NO_FILE: Final = 10**21
+"""A number of bytes that no file has."""
 _SHOWN: Final = 3
 """Members of an event that no watcher made which are named."""
 _ASSETS: Final = 2
@@ -34,7 +38,7 @@ def event_in_words(extra: Mapping[str, Any], longest: int | None = None) -> str:
     count = extra.get("count")
     if files := _list(extra, "files"):
         sizes = [file.get("size") for file in files if isinstance(file, Mapping)]
-        known = [size for size in sizes if isinstance(size, int)]
+        known = [size for size in sizes if is_size(size)]
         weight = f", {size_in_words(sum(known))}" if len(known) == len(files) else ""
         last = "the last of its kind, " if extra.get("last") is True else ""
         return f"{last}{_counted(len(files), 'file')}{weight}: {_first(files, longest)}"
@@ -47,6 +51,23 @@ def event_in_words(extra: Mapping[str, Any], longest: int | None = None) -> str:
         named = [*keys, *deleted]
         return f"{what}{gone}: {_first(named)}" if named else what
     return _members({name: value for name, value in extra.items() if name not in _OWN}) or _nothing(count)
+
+
+def item_in_words(member: str, item: Any) -> str:
+    """Return what one item of an event's list is: a file's name, `ids 5 to 16`, `update of 7`, `eu, 5` for a key of two columns."""
+    if member == "ranges" and _is_range(item):
+        return _ids(item)
+    if isinstance(item, Mapping) and item:
+        named = next((item[name] for name in _NAMES if item.get(name) is not None), None)
+        done = item.get("op")
+        words = _members(item) if named is None else _key(named)
+        return words if not isinstance(done, str) else done if named is None else f"{done} of {words}"
+    return _key(item)
+
+
+def is_size(value: object) -> TypeGuard[int]:
+    """Whether a member of an event can be the size of a file in bytes."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _NO_FILE
 
 
 def size_in_words(size: int) -> str:
@@ -106,6 +127,10 @@ def _first(items: Sequence[Any], longest: int | None = None) -> str:
     return f"{'…' + name[-longest:] if is_long and longest else name}{more}"
 
 
+def _key(item: Any) -> str:
+    return ", ".join(_name(part) for part in item) if isinstance(item, list) and item else _name(item)
+
+
 def _name(item: Any) -> str:
     if isinstance(item, Mapping):
         item = item.get("key") or item.get("path") or item.get("name") or dict(item)
@@ -118,10 +143,12 @@ def _rows(ranges: Sequence[Any]) -> int:
 
 def _range(ranges: Sequence[Any]) -> str:
     first, more = ranges[0], len(ranges) - 1
-    ids = _name(first)
-    if _is_range(first):
-        ids = f"id {first[0]}" if first[0] == first[1] else f"ids {first[0]} to {first[1]}"
+    ids = _ids(first) if _is_range(first) else _name(first)
     return ids + (f" and {_counted(more, 'more range')}" if more else "")
+
+
+def _ids(limits: Sequence[int]) -> str:
+    return f"id {limits[0]}" if limits[0] == limits[1] else f"ids {limits[0]} to {limits[1]}"
 
 
 def _is_range(limits: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ async def posted(browser: Browser, extra: Mapping[str, Any]) -> int:
 
 
 def items(page: Page) -> list[str]:
-    """Return the texts of the page's items, which are JSON."""
+    """Return the page's items as JSON, which each row's menu has."""
     return [text for text in page.texts if text.startswith(('{"key"', "["))]
 
 
@@ -34,7 +35,7 @@ async def test_all_files_of_an_event_are_reached_by_the_links_and_by_a_search(br
     address = f"/events/{event_id}"
     while address:
         page = await browser.open(address)
-        assert "files with 1,500" in page.text
+        assert "1,500 in files" in page.text
         assert "b" * 30_000 in page.text, "the rest of `extra` is whole"
         shown += items(page)
         following = [a["href"] for a in page.all("a") if a.get("rel") == "next"]
@@ -44,7 +45,7 @@ async def test_all_files_of_an_event_are_reached_by_the_links_and_by_a_search(br
     page = await browser.open(f"/events/{event_id}?q=ORDERS/0777")
     assert items(page) == ['{"key": "orders/0777.json"}']
     assert "1 of 1,500 match" in page.text
-    assert "files 778" in page.text
+    assert "orders/0777.json 778 ⋯ More of files 778" in page.text
     tens = await browser.open(f"/events/{event_id}?q=orders/1")
     [more] = [a["href"] for a in tens.all("a") if a.get("rel") == "next"]
     assert items(await browser.open(str(tens.answer.url.join(more))))[0] == '{"key": "orders/1100.json"}'
@@ -63,8 +64,34 @@ async def test_rows_are_searched_by_id_and_by_key(browser: Browser) -> None:
     assert await matching("7") == ["[1, 99]", "[7, 7]"]
     assert await matching("150") == []
     assert await matching('["a", 12]') == ['["a", 12]']
+    assert await matching("a, 12") == ['["a", 12]']
     assert await matching('b"c') == ['["b\\"c", 30]']
     assert await matching("30") == ["[1, 99]", '["b\\"c", 30]']
+
+
+async def test_items_are_words_and_json_is_in_the_menu_of_their_row(browser: Browser) -> None:
+    files = [
+        {"key": "a.json", "size": 7_200, "last_modified": "2026-01-31T06:00:00Z", "etag": "e" * 32},
+        {"path": "/in/b.csv", "size": 10**400, "last_modified": "yesterday"},
+    ]
+    changes = [{"op": "update", "key": ["eu", 5], "row": {"id": 5}}, {"op": "truncate"}]
+    extra = {"files": files, "ranges": [[5, 1_016]], "changes": changes, "table": "orders", "watermark": {"up_to": 7}}
+    page = await browser.open(f"/events/{await posted(browser, extra)}")
+
+    for row in (
+        "a.json 7.2 kB 2026-01-31 06:00:00 UTC",
+        "/in/b.csv files 2 ⋯",
+        "ids 5 to 1016 1,012 rows ranges 1 ⋯",
+        "update of eu, 5 changes 1 ⋯",
+        "truncate changes 2 ⋯",
+        "table orders",
+    ):
+        assert row in page.text
+    assert {json.dumps(item) for item in (*files, *changes, [5, 1_016])} <= set(page.texts)
+    [value] = [text for text in page.texts if text.startswith("{") and "up_to" in text]
+    assert page.texts.index("All of it as JSON") < page.texts.index(value), (
+        "a value that is no line of words is in a fold"
+    )
 
 
 async def test_an_event_leads_to_its_runs_its_asset_and_the_log_of_its_watcher(browser: Browser) -> None:

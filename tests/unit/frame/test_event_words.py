@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from watcher.host.event_words import event_in_words, run_in_words, size_in_words, why_in_words
+from watcher.host.event_words import event_in_words, item_in_words, run_in_words, size_in_words, why_in_words
 
 OWN = {"watcher": "orders_files", "event_id": "a" * 64, "watermark": {"up_to": 1}}
 FILES = [{"key": f"orders/{number:03}.json", "size": 900, "etag": "x" * 32} for number in range(49, 57)]
@@ -29,12 +29,36 @@ FILES = [{"key": f"orders/{number:03}.json", "size": 900, "etag": "x" * 32} for 
         ({"a": 1, "b": [2], "c": None, "d": 4, "e": 5}, "a 1, b [2], c null and 2 more"),
         ({}, "no details"),
         ({**OWN, "count": 3}, "3 items"),
+        ({"files": [{"key": "a", "size": 10**400}]}, "1 file: a"),
         ({"files": "no list", "ranges": None}, "files no list, ranges null"),
         ({"ranges": ["odd", [1]]}, "0 rows: odd and 1 more range"),
     ],
 )
 def test_an_event_is_one_line_of_words(extra: dict[str, Any], words: str) -> None:
     assert event_in_words(extra) == words
+
+
+@pytest.mark.parametrize(
+    ("member", "item", "words"),
+    [
+        ("files", {"key": "orders/049.json", "size": 900}, "orders/049.json"),
+        ("files", {"path": "/in/a.csv"}, "/in/a.csv"),
+        ("files", "a.csv", "a.csv"),
+        ("ranges", [5, 16], "ids 5 to 16"),
+        ("ranges", [5, 5], "id 5"),
+        ("ranges", ["odd"], "odd"),
+        ("keys", [5, 16], "5, 16"),
+        ("keys", 7, "7"),
+        ("changes", {"op": "delete", "key": 0}, "delete of 0"),
+        ("changes", {"op": "insert", "key": ["eu", 5]}, "insert of eu, 5"),
+        ("changes", {"op": "truncate"}, "truncate"),
+        ("rows", {"id": 7, "name": None}, "id 7, name null"),
+        ("rows", {}, "{}"),
+        ("rows", [], "[]"),
+    ],
+)
+def test_an_item_is_a_few_words(member: str, item: Any, words: str) -> None:
+    assert item_in_words(member, item) == words
 
 
 def test_of_a_long_name_of_a_file_the_end_is_shown() -> None:

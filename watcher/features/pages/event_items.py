@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from watcher.features.pages.words import json_text, visible
+from watcher.host.event_words import is_size, item_in_words, size_in_words
 
 ITEMS: Final = 100
 """Items of a part."""
+_ELSEWHERE: Final = frozenset({"watcher", "event_id"})
 _ENDS: Final = 2
 _DIGITS: Final = 30
 
@@ -21,6 +24,29 @@ class EventItem:
     member: str
     place: int
     value: Any
+
+    @property
+    def words(self) -> str:
+        return item_in_words(self.member, self.value)
+
+    @property
+    def size(self) -> str | None:
+        """How large it is: a file's bytes, the rows of a range."""
+        if self.member == "ranges" and _is_range(self.value):
+            rows = self.value[1] - self.value[0] + 1
+            return "1 row" if rows == 1 else f"{rows:,} rows"
+        size = self.value.get("size") if isinstance(self.value, Mapping) else None
+        return size_in_words(size) if is_size(size) else None
+
+    @property
+    def written(self) -> datetime | None:
+        """When the source last wrote it, in UTC."""
+        text = self.value.get("last_modified") if isinstance(self.value, Mapping) else None
+        try:
+            at = datetime.fromisoformat(text) if isinstance(text, str) else None
+            return None if at is None or at.tzinfo is None else at.astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +73,15 @@ def without_items(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in extra.items() if not isinstance(value, list) or not value}
 
 
+def facts_of(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the members that are one value each, without those that the page shows in another place or as an id."""
+    return {
+        name: value
+        for name, value in extra.items()
+        if name not in _ELSEWHERE and not isinstance(value, (list, Mapping))
+    }
+
+
 def part_of(items: Sequence[EventItem], text: str, after: int) -> ItemsPart:
     """Return the items that match the text, without the first `after` of them."""
     matching = [item for item in items if matches(item, text)] if text else items
@@ -59,16 +94,21 @@ def matches(item: EventItem, text: str) -> bool:
     if item.member == "ranges" and _is_within(item.value, text.strip()):
         return True
     part = visible(text).casefold()
-    return any(part in shown.casefold() for shown in _texts(item.value))
+    key = [visible(item.words)] if isinstance(item.value, list) and item.member != "ranges" else []
+    return any(part in shown.casefold() for shown in (*key, *_texts(item.value)))
 
 
 def _is_within(limits: Any, text: str) -> bool:
-    if not (isinstance(limits, list) and len(limits) == _ENDS and all(type(end) is int for end in limits)):
+    if not _is_range(limits):
         return False
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS):
         return False
     return bool(limits[0] <= int(text) <= limits[1])
+
+
+def _is_range(limits: Any) -> bool:
+    return isinstance(limits, list) and len(limits) == _ENDS and all(type(end) is int for end in limits)
 
 
 def _texts(value: Any) -> Iterator[str]:

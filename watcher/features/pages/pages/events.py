@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from store.detection import event_lists
 from store.features.pages.run_causes import causes_of
 from store.runs import consumption
-from watcher.features.pages.event_items import items_of, part_of, without_items
+from watcher.features.pages.event_items import facts_of, items_of, part_of, without_items
 from watcher.features.pages.rendering import Pages
 from watcher.serving.api.parameters import BIGGEST, EventId
 
@@ -39,6 +39,7 @@ async def one_event(
         with_source=with_source,
         counts=Counter(item.member for item in items),
         items=part_of(items, q, after),
+        facts=facts_of(event.extra),
         rest=without_items(event.extra),
         text=q,
         after=after,
