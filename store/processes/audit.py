@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, insert, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.access import audit
@@ -34,6 +34,12 @@ GIVEN: Final = {
 }
 """The columns of an entry beside its time, each with a parameter of its name."""
 _RECORD: Final = insert(audit).values(at=database_now(), **GIVEN)
+
+
+RELOADED: Final = "configuration.reload"
+APPLIED_AT_START: Final = "configuration.apply"
+OF_THE_CONFIGURATION: Final = (RELOADED, APPLIED_AT_START)
+"""The actions by which a configuration takes the place of another."""
 
 
 async def record(
@@ -70,10 +76,16 @@ async def listed(connection: AsyncConnection, write_id: str | None, window: Page
 
 
 async def latest(
-    connection: AsyncConnection, *, limit: int, before: int | None = None, write_id: str | None = None
+    connection: AsyncConnection,
+    *,
+    limit: int,
+    before: int | None = None,
+    write_id: str | None = None,
+    actions: Sequence[str] = (),
 ) -> Sequence[AuditEntry]:
-    """Return the newest entries with ids below `before`; only those of one write, if it is given."""
-    query = select(audit).where(equal(audit.c.write_id, write_id))
+    """Return the newest entries with ids below `before`; only those of one write, or of these actions, if they are given."""
+    of_actions = audit.c.action.in_(actions) if actions else true()
+    query = select(audit).where(equal(audit.c.write_id, write_id), of_actions)
     return await newest(connection, query, audit.c.id, AuditEntry, limit=limit, before=before)
 
 

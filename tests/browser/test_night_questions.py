@@ -1,4 +1,4 @@
-"""Nine questions of a night on call, each answered within two clicks from the first page; the clicks are counted."""
+"""Eleven questions of a night on call, each answered within two clicks from the first page; the clicks are counted."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from tests.browser.test_people_at_work import SOON
 pytestmark = [pytest.mark.browser, pytest.mark.service]
 REASON: Final = "the table orders has no column city"
 FILE: Final = "orders/night.json"
+NIGHTLY: Final = "nightly"
+MORE: Final = f"""
+  {NIGHTLY}:
+    schedule: {{cron: "0 3 1 1 *"}}
+    spark: {{application: load.py}}
+"""
+"""What somebody added to the configuration in this night. It runs once a year, so not while it is looked at."""
 
 
 @dataclass(kw_only=True)
@@ -106,6 +113,24 @@ async def which_jobs_suffer_from_this_watcher(visit: Visit) -> None:
     await expect(visit.link("load_orders")).to_be_visible()
 
 
+async def when_does_this_job_run_next(visit: Visit) -> None:
+    row = visit.page.locator("#jobs tr", has_text=NIGHTLY)
+    await visit.sees(row.locator("td[data-label='Next tick']"), "in ")
+    await visit.click(visit.link(NIGHTLY, "#jobs"))
+    await visit.sees(visit.page.locator("#schedule"), "Next tick", "in ")
+    for act in ("Pause", "Start a run"):
+        await expect(visit.page.get_by_role("button", name=act, exact=True)).to_be_visible()
+
+
+async def what_changed_in_the_configuration(visit: Visit) -> None:
+    await visit.click(visit.link("Audit", "header"))
+    await visit.click(visit.link("Only changes of the configuration"))
+    newest = visit.page.locator("#entries tbody tr").first
+    await visit.sees(newest, f"job added: {NIGHTLY}", "root")
+    await expect(newest.get_by_role("link", name=NIGHTLY)).to_be_visible()
+    await expect(visit.page.get_by_role("button", name="Read the configuration again")).to_be_visible()
+
+
 Question: TypeAlias = Callable[[Visit], Awaitable[None]]
 QUESTIONS: Final[dict[str, tuple[Question, int]]] = {
     "What is wrong?": (what_is_wrong, 0),
@@ -117,12 +142,24 @@ QUESTIONS: Final[dict[str, tuple[Question, int]]] = {
     "Since when is it behind?": (since_when_is_it_behind, 1),
     "Run what failed again": (run_what_failed_again, 1),
     "Which jobs suffer from this watcher?": (which_jobs_suffer_from_this_watcher, 1),
+    "When does it run next?": (when_does_this_job_run_next, 1),
+    "What changed in the configuration?": (what_changed_in_the_configuration, 2),
 }
+
+
+async def configured(site: Site, text: str) -> None:
+    """Apply this configuration. The file is put into its place whole, because the daemon watches it."""
+    written = site.folder / "written.yaml"
+    written.write_text(text)
+    written.rename(site.folder / "watchers.yaml")
+    (await site.client.post("/api/v2/reload")).raise_for_status()
 
 
 @pytest.fixture(scope="module")
 async def night(site: Site) -> AsyncIterator[Site]:
-    """A night in which a file was loaded, a run failed, and the folder of a watcher went away."""
+    """A night in which a file was loaded, a run failed, a watcher's folder went away, and a job was added."""
+    configuration = (site.folder / "watchers.yaml").read_text()
+    await configured(site, configuration + MORE)
     site.put_file(FILE.removeprefix("orders/"))
     await site.client.post("/api/v2/dags/always_fails/dagRuns", json={"logical_date": None})
     place, gone = site.folder / "returns", site.folder / "returns.gone"
@@ -138,6 +175,7 @@ async def night(site: Site) -> AsyncIterator[Site]:
     await site.until(has_come)
     yield site
     gone.rename(place)
+    await configured(site, configuration)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

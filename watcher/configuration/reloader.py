@@ -46,8 +46,6 @@ RETRY_AFTER: Final = 5.0
 PATIENCE: Final = 10.0
 _SETTLING: Final = 1.2
 """The time after a start, in leases, in which our killed predecessor may still seem alive."""
-_RELOADED: Final = "configuration.reload"
-_APPLIED_AT_START: Final = "configuration.apply"
 
 log = structlog.get_logger()
 
@@ -83,7 +81,7 @@ async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, 
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
     if before not in {None, declaration.hash}:
         detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept, **applied.counts}
-        await audit.record(connection, "start", _APPLIED_AT_START, declaration.hash, detail)
+        await audit.record(connection, "start", audit.APPLIED_AT_START, declaration.hash, detail)
     return applied
 
 
@@ -263,7 +261,7 @@ class Reloader:
                     **applied.counts,
                     "hash": new.hash,
                 }
-                await audit.record(connection, actor, _RELOADED, str(new.file), detail)
+                await audit.record(connection, actor, audit.RELOADED, str(new.file), detail)
             return applied
 
         try:
@@ -274,7 +272,7 @@ class Reloader:
     async def _applied(self, hash_: str) -> Mapping[str, Any]:
         """Return what the audit says of the reload, or start, that applied this configuration, maybe a moment ago."""
         async with self.database.reading() as connection:
-            entry = await audit.newest_of(connection, (_RELOADED, _APPLIED_AT_START))
+            entry = await audit.newest_of(connection, audit.OF_THE_CONFIGURATION)
         detail = {} if entry is None else json.loads(entry.detail)
         return detail if entry is not None and hash_ in {entry.target, detail.get("hash")} else {}
 
