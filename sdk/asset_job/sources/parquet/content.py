@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.packing import is_of_content
+from asset_job.sources.packing import BEGINNING, is_of_content, refuse_archive
 from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
@@ -69,6 +69,8 @@ class ParquetContent:
             raise FileInvalid(f"{file.name} is encrypted, and such Parquet files cannot be read: write it in plain")
         footer = int.from_bytes(tail[-8:-4], "little") + 8
         if size < len(_MAGIC) + footer or footer == 8 or not (head == tail[-4:] == _MAGIC):  # noqa: PLR2004
+            stored.seek(0)
+            refuse_archive(file.name, stored.read(BEGINNING))
             raise FileInvalid(f"{file.name} is not a Parquet file, or it is incomplete: write it again")
         if footer > len(tail):
             stored.seek(size - footer)
