@@ -12,7 +12,7 @@ from typing import IO
 from asset_job.errors import FileUnreadable, SourceFailed
 from asset_job.sources.arrow import lines_of_part
 from asset_job.sources.file_reader import FileAccess, Opening
-from asset_job.sources.packing import PIECE, unpacked_if_named
+from asset_job.sources.packing import PIECE, checked, unpacked_if_named
 from asset_job.sources.request import PUT_BACK, LocalSourceFile
 
 
@@ -41,7 +41,8 @@ class OpenLocalFile:
             return unpacked_if_named(stored, self.name)
         begin, end = self.file.part
         stored.seek(max(begin - 1, 0))
-        return lines_of_part(iter(lambda: stored.read(PIECE), b""), begin, end)
+        pieces = iter(lambda: stored.read(PIECE), b"")
+        return lines_of_part(pieces if begin else checked(pieces, self.name), begin, end)
 
     def seekable(self) -> IO[bytes]:
         os.lseek(self.descriptor, 0, os.SEEK_SET)

@@ -211,7 +211,9 @@ class OpenObject:
 
     def pieces(self) -> Iterator[bytes]:
         if self.file.part is not None:
-            return lines_of_part(self._from(*self.file.part), *self.file.part)
+            begin, end = self.file.part
+            pieces = self._from(begin, end)
+            return lines_of_part(pieces if begin else checked(pieces, self.name), begin, end)
         if codec_by_name(self.name) is not None:
             return unpacked_if_named(self.seekable(), self.name)
         return checked(map(bytes, _get(self.store, self.file).stream(min_chunk_size=PIECE)), self.name)

@@ -119,6 +119,17 @@ def test_bad_records_are_whole_and_named(
     assert [(record.record, record.at, record.reason, record.count) for record in refused] == bad
 
 
+def test_the_format_that_was_given_stands_in_the_reason() -> None:
+    columns = pa.schema([("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))])
+    body = b"day,at\n20/11/2026,\n2026-11-20,\n,20.11.2026\n"
+    rows, bad = read(body, columns, dateFormat="dd/MM/yyyy", timestampFormat="dd/MM/yyyy HH:mm")
+    assert len(rows) == 1
+    assert [record.reason for record in bad] == [
+        "the column day has the type date, and '2026-11-20' is no date as dd/MM/yyyy (dateFormat)",
+        "the column at has the type timestamp, and '20.11.2026' is no date and time as dd/MM/yyyy HH:mm (timestampFormat)",
+    ]
+
+
 def test_an_open_quote_is_counted_by_the_lines_of_its_file() -> None:
     _, [bad] = read(b'id,note\r\n1,"a\nb\r\nc\r\n', seed=0)
     assert (bad.record, bad.count) == ('1,"a\nb\r\nc', 2)

@@ -343,5 +343,26 @@ def test_random_moments_are_what_python_says() -> None:
 
 
 def test_the_reason_names_column_type_and_text() -> None:
-    assert reason("amount", pa.int64(), "1.5") == "the column amount has the type bigint, and '1.5' is no whole number"
-    assert len(reason("a", pa.date32(), "x" * 5000)) < 300
+    no_whole = "the column amount has the type bigint, and '1.5' is no whole number"
+    assert reason("amount", pa.int64(), "1.5", ReadOptions()) == no_whole
+    assert len(reason("a", pa.date32(), "x" * 5000, ReadOptions())) < 300
+    assert reason("a", pa.date32(), "x", ReadOptions()).endswith("'x' is no date as YYYY-MM-DD")
+    assert reason("a", MOMENT, "x", ReadOptions()).endswith("'x' is no date and time")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "pattern", "what"),
+    [
+        (pa.date32(), "dateFormat", "dd/MM/yyyy", "no date as dd/MM/yyyy (dateFormat)"),
+        (MOMENT, "timestampFormat", "yyyyMMdd'T'HH", "no date and time as yyyyMMdd'T'HH (timestampFormat)"),
+        (LOCAL, "timestampNTZFormat", "dd.MM.yyyy HH", "without a zone as dd.MM.yyyy HH (timestampNTZFormat)"),
+    ],
+)
+def test_the_reason_names_the_format_that_was_given_for_its_type_alone(
+    kind: pa.DataType, name: str, pattern: str, what: str
+) -> None:
+    options = ReadOptions.of("csv", {name: pattern})
+    assert reason("a", kind, "x", options).endswith(what)
+    others = {pa.date32(), MOMENT, LOCAL, pa.int64()} - {kind}
+    assert [each for each in others if pattern in reason("a", each, "x", options)] == []
+    assert reason("a", kind, None, options) == "the column a is NOT NULL, and has no value"

@@ -363,3 +363,23 @@ def test_a_missing_value_is_bad_where_the_column_is_not_null(missing: bytes, mor
     assert [row for each in parsed if isinstance(each, pa.RecordBatch) for row in each.to_pylist()] == [
         {"a": 1, "b": None}
     ]
+
+
+def test_the_format_that_was_given_stands_in_the_reason() -> None:
+    columns = pa.schema([("day", pa.date32()), ("of", pa.list_(pa.struct([("at", pa.timestamp("us", "UTC"))])))])
+    options = ReadOptions.of("json", {"dateFormat": "dd/MM/yyyy", "timestampFormat": "dd/MM/yyyy HH:mm"})
+    body = b"""
+{"day": "20/11/2026", "of": [{"at": "20/11/2026 07:30"}]}
+{"day": "2026-11-20"}
+{"day": 20112026}
+{"of": [{"at": "20.11.2026"}]}
+{"of": [{"at": 5}]}
+"""
+    parsed = list(JsonParser(columns=columns, options=options).parse(InMemory(body)))
+    reasons = sorted(each.reason.split(" has the type ")[1] for each in parsed if isinstance(each, BadRecord))
+    assert reasons == [
+        "date, and '20112026' is no date as dd/MM/yyyy (dateFormat)",
+        "date, and '2026-11-20' is no date as dd/MM/yyyy (dateFormat)",
+        "timestamp, and '20.11.2026' is no date and time as dd/MM/yyyy HH:mm (timestampFormat)",
+        "timestamp, and '5' is no date and time as dd/MM/yyyy HH:mm (timestampFormat)",
+    ]

@@ -6,8 +6,12 @@ import bz2
 import errno
 import gzip
 import io
+import lzma
 import os
+import tarfile
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,9 @@ import pytest
 from asset_job.errors import BadRecordFound, FileInvalid, FileUnreadable
 from asset_job.sources.file_reader import FilesReader, errors_naming
 from asset_job.sources.local_files import LocalAccess
-from asset_job.sources.packing import unpacked_if_named
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.packing import checked, unpacked_if_named
+from asset_job.sources.parquet.parser import ParquetParser
 from asset_job.sources.records import BadRecord
 from asset_job.sources.request import LocalSourceFile, format_by_name, items_of
 
@@ -99,7 +105,7 @@ def test_a_packed_file_is_known_by_its_name_in_any_case(tmp_path: Path, name: st
             "a.csv.gz is packed by gzip by its name, and not packed by its first bytes: rename the file",
         ),
         ("a.csv.gz", zstd(TEXT), "packed by gzip by its name, and zstd by its first bytes"),
-        ("a.json", b"PK\x03\x04\x14\x00", "text by its name, and zip by its first bytes"),
+        ("a.json", b"PK\x03\x04\x14\x00", "a.json is zip, which is not read"),
         ("a.json", b"PAR1\x15\x04\x15", "text by its name, and Parquet by its first bytes"),
         ("a.csv.gz", gzip.compress(TEXT * 1000, mtime=0)[:-9], "a.csv.gz cannot be unpacked: "),
         ("a.csv.gz", gzip.compress(TEXT, mtime=0) + b"no gzip", "a.csv.gz cannot be unpacked: "),
@@ -111,6 +117,114 @@ def test_a_file_whose_content_is_not_what_its_name_says_is_refused(
     with pytest.raises(FileInvalid) as refused:
         content(written(tmp_path, name, body))
     assert sentence in str(refused.value)
+
+
+def tar(form: int = tarfile.PAX_FORMAT, body: bytes = TEXT) -> bytes:
+    """An archive with one file."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=form) as archive:
+        member = tarfile.TarInfo("logs/a.csv")
+        member.size = len(body)
+        archive.addfile(member, io.BytesIO(body))
+    return written.getvalue()
+
+
+def old_tar() -> bytes:
+    """An archive as before the magic word `ustar`, which has the sum of its header alone."""
+    body = bytearray(tar(tarfile.USTAR_FORMAT))
+    body[257:265] = bytes(8)
+    body[148:156] = b" " * 8
+    body[148:156] = b"%06o\0 " % sum(body[:512])
+    return bytes(body)
+
+
+ARCHIVES = {
+    "pax": ("tar", tar()),
+    "gnu": ("tar", tar(tarfile.GNU_FORMAT)),
+    "ustar": ("tar", tar(tarfile.USTAR_FORMAT)),
+    "old tar": ("tar", old_tar()),
+    "zip": ("zip", b"PK\x03\x04\x14\x00" + bytes(600)),
+    "7z": ("7z", b"7z\xbc\xaf\x27\x1c\x00\x04" + bytes(600)),
+    "xz": ("xz", lzma.compress(TEXT)),
+    "rar": ("rar", b"Rar!\x1a\x07\x01\x00" + bytes(600)),
+}
+"""What archives begin with, and how they are called."""
+PACKINGS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "": (bytes, ""),
+    ".gz": (gzip.compress, " packed by gzip"),
+    ".bz2": (bz2.compress, " packed by bz2"),
+    ".zst": (zstd, " packed by zstd"),
+    ".lz4": (lambda body: zstd(body, "lz4"), " packed by lz4"),
+}
+
+
+@pytest.mark.parametrize("ending", PACKINGS)
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_an_archive_is_refused_whatever_its_name_says(tmp_path: Path, archive: str, ending: str) -> None:
+    (kind, body), (pack, packed), name = ARCHIVES[archive], PACKINGS[ending], f"logs.csv{ending}"
+    with pytest.raises(FileInvalid) as refused:
+        content(written(tmp_path, name, pack(body)))
+    assert f"{name} is {kind}{packed}, which is not read: unpack it" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "pack", "kind"),
+    [
+        ("logs.tar", bytes, "tar"),
+        ("logs.tar.gz", gzip.compress, "tar"),
+        ("LOGS.TGZ", gzip.compress, "tar"),
+        ("logs.tar.bz2", bz2.compress, "tar"),
+        ("logs.tbz2", bz2.compress, "tar"),
+        ("logs.tar.zst", zstd, "tar"),
+        ("logs.tar.xz", lzma.compress, "xz"),
+        ("logs.txz", lzma.compress, "xz"),
+        ("logs.7z", lambda _: ARCHIVES["7z"][1], "7z"),
+        ("logs.rar", lambda _: b"", "rar"),
+    ],
+)
+@pytest.mark.parametrize("body", ["files", "no file"])
+def test_an_archive_is_refused_by_its_name(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes], kind: str, body: str
+) -> None:
+    packed = pack(tar() if body == "files" else bytes(10_240))
+    with pytest.raises(FileInvalid, match=f"{name} is {kind}, which is not read: unpack it"):
+        content(written(tmp_path, name, packed))
+
+
+def test_what_is_packed_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileInvalid, match=r"a\.csv\.gz is packed by gzip, and holds zstd and no text"):
+        content(written(tmp_path, "a.csv.gz", gzip.compress(zstd(TEXT))))
+
+
+def test_an_archive_is_refused_in_whatever_pieces_it_comes() -> None:
+    body = tar()
+    with pytest.raises(FileInvalid, match=r"a\.csv is tar, which"):
+        list(checked((body[at : at + 7] for at in range(0, len(body), 7)), "a.csv"))
+    text = TEXT * 100
+    assert b"".join(checked((text[at : at + 7] for at in range(0, len(text), 7)), "a.csv")) == text
+
+
+def test_the_first_part_of_a_large_archive_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, "a.csv", tar(body=TEXT * 1000))
+    with pytest.raises(FileInvalid, match=r"a\.csv is tar, which"):
+        content(replace(file, part=(0, 2000)))
+
+
+def test_an_archive_is_no_parquet_file(tmp_path: Path) -> None:
+    parser = ParquetParser(columns=pa.schema([("id", pa.int64())]), options=ReadOptions())
+    for name in ("a.parquet", "a.tar"):
+        file = written(tmp_path, name, tar())
+        [(same, opening)] = LocalAccess().opened([file])
+        with pytest.raises(FileInvalid, match=f"{name} is tar, which is not read"), opening() as opened:
+            list(parser.parse(opened))
+        assert same is file
+
+
+@pytest.mark.parametrize("at", [256, 257, 258])
+def test_a_text_may_have_the_word_of_tar_where_tar_has_it(tmp_path: Path, at: int) -> None:
+    body = b"x" * at + b"ustar\n" + b"0" * 600
+    assert content(written(tmp_path, "a.txt", body)) == body
+    assert content(written(tmp_path, "a.txt.gz", gzip.compress(body))) == body
 
 
 @pytest.mark.parametrize("body", [b"", b"BZh is a name\n", b"PAR1S is a text\n", b"P", b"\xff\xfea\x00"])

@@ -600,3 +600,79 @@ def test_a_footer_that_is_longer_than_what_is_fetched_first(path: Path) -> None:
     assert path.stat().st_size > 1 << 20  # it is not fetched as a whole
     assert parquet.read_metadata(path).serialized_size > 64 << 10
     assert read(path, {names[-1]: pa.int64()})[0].num_rows == 2
+
+
+def written_by(rows: int) -> tuple[bytes, bytes]:
+    """The pages and the footer of a file, which have the same sizes whatever the number of rows."""
+    body = io.BytesIO()
+    table = pa.table({"id": pa.array([7] * rows), "note": ["x"] * rows})
+    parquet.write_table(table, body, store_schema=False)
+    return divided(body.getvalue())
+
+
+def divided(body: bytes) -> tuple[bytes, bytes]:
+    footer = int.from_bytes(body[-8:-4], "little") + 8
+    return body[:-footer], body[-footer:]
+
+
+def refused(path: Path, body: bytes, **schema: pa.DataType) -> str:
+    path.write_bytes(body)
+    with pytest.raises(FileInvalid) as found:
+        read(path, schema or {"id": pa.int64(), "note": pa.string()})
+    assert str(path.name) in str(found.value)
+    return str(found.value)
+
+
+def test_fewer_values_than_the_footer_says_are_a_broken_file(path: Path) -> None:
+    (three, _), (five, footer) = written_by(3), written_by(5)
+    assert len(three) == len(five)
+    assert "fewer values than its row groups have rows" in refused(path, three + footer)
+    assert "its columns have 2 fewer values than" in refused(path, three + footer, id=pa.int64())
+    first = parquet.read_metadata(pa.BufferReader(five + footer)).row_group(0).column(0)
+    end = first.dictionary_page_offset + first.total_compressed_size
+    for mixed in (three[:end] + five[end:], five[:end] + three[end:]):
+        assert "broken Parquet file" in refused(path, mixed + footer)
+    path.write_bytes(five + footer)
+    assert read(path, {"id": pa.int64()})[0]["id"].to_pylist() == [7] * 5
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_another_number_of_values_than_of_rows_is_a_broken_file(path: Path, rows: int) -> None:
+    body = io.BytesIO()
+    parquet.write_table(pa.table({"id": [7, 8, 9]}), body, store_schema=False, write_statistics=False)
+    pages, footer = divided(body.getvalue())
+    in_file, in_chunk, in_group = footer.split(b"\x16" + varint(2 * 3))[1:]  # what is behind each number of 3
+    number = b"\x16" + varint(2 * rows)
+    changed = footer[: footer.index(b"\x16\x06")] + number + in_file + b"\x16\x06" + in_chunk + number + in_group
+    assert f"its column id has 3 values in a row group of {rows} rows" in refused(path, pages + changed, id=pa.int64())
+
+
+def test_a_column_in_another_file_is_not_read_from_this_one(path: Path) -> None:
+    pages, footer = written_by(3)
+    metadata = parquet.read_metadata(pa.BufferReader(pages + footer))
+    metadata.set_file_path("other.parquet")
+    alone = io.BytesIO()
+    metadata.write_metadata_file(alone)
+    assert "its column id is in another file, other.parquet" in refused(path, pages + divided(alone.getvalue())[1])
+
+
+def test_columns_that_lie_over_each_other_are_a_broken_file(path: Path) -> None:
+    body = io.BytesIO()
+    parquet.write_table(
+        pa.table({"a": [1, 2], "b": [3, 4]}), body, store_schema=False, use_dictionary=False, write_statistics=False
+    )
+    pages, footer = divided(body.getvalue())
+    first, second = (
+        parquet.read_metadata(pa.BufferReader(body.getvalue())).row_group(0).column(at).data_page_offset
+        for at in (0, 1)
+    )
+    places = [b"\x26" + varint(2 * place) for place in (first, second)]  # the field of the page's offset
+    assert len(places[0]) == len(places[1])
+    assert footer.count(places[1]) == 1
+    changed = footer.replace(places[1], places[0])
+    assert "its columns lie over each other" in refused(path, pages + changed, a=pa.int64(), b=pa.int64())
+
+
+def varint(number: int) -> bytes:
+    """A number as Thrift's compact protocol writes it."""
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)

@@ -76,7 +76,7 @@ class CsvParser:
                 wrong = next(column for column, (_, fits) in enumerate(pairs) if not fits[at].as_py())
                 field = self.columns.field(wrong)
                 record = single.content.removesuffix(grammar.dialect.line_end).decode()
-                why = reason(field.name, field.type, texts.column(wrong)[at].as_py())
+                why = reason(field.name, field.type, texts.column(wrong)[at].as_py(), self.options)
                 yield BadRecord(record=record, at=grammar.place(*single.places[0]), reason=why)
 
     def _values(self, texts: pa.Array, field: pa.Field) -> Values:

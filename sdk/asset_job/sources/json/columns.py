@@ -67,9 +67,9 @@ class JsonColumns:
         array, misfits = self.typed(pa.array(rows, _as_texts(self.kind)), self.kind)
         reasons: dict[int, str] = {}
         for at, path, kind, text in misfits:
-            reasons.setdefault(at, reason(_shown(path), kind, text))
+            reasons.setdefault(at, reason(_shown(path), kind, text, self.options))
         for at, field in self.missing(array):
-            reasons.setdefault(at, reason(field.name, field.type, None))
+            reasons.setdefault(at, reason(field.name, field.type, None, self.options))
         yield from (bad_record(sources[at].text, sources[at].line, why) for at, why in sorted(reasons.items()))
         good = array.filter(pa.array([at not in reasons for at in range(len(rows))])) if reasons else array
         if len(good):
@@ -92,7 +92,7 @@ class JsonColumns:
 
     @cached_property
     def _texts(self) -> _Texts:
-        return _texts_of(self.kind)
+        return _texts_of(self.kind, self.options)
 
     def typed(self, texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, _Misfits]:
         """The values of texts, and what does not fit."""
@@ -153,15 +153,15 @@ def fault(value: Value) -> str | None:
     return None
 
 
-def _texts_of(kind: pa.DataType) -> _Texts:
+def _texts_of(kind: pa.DataType, options: ReadOptions) -> _Texts:
     if pa.types.is_struct(kind):
-        return _texts_of_struct([(each.name, _texts_of(each.type)) for each in kind])
+        return _texts_of_struct([(each.name, _texts_of(each.type, options)) for each in kind])
     if pa.types.is_list(kind):
-        return _texts_of_list(_texts_of(kind.value_type))
+        return _texts_of_list(_texts_of(kind.value_type, options))
     if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
-        return _texts_of_map(_texts_of(kind.item_type))
+        return _texts_of_map(_texts_of(kind.item_type, options))
     if kind in _SCALARS or pa.types.is_decimal(kind):
-        return partial(_text, kind)
+        return partial(_text, kind, options)
     if pa.types.is_binary(kind):
         return _bytes
     raise SourceInvalid(f"values of JSON cannot be read in the type {kind}: read them as string, and cast them")
@@ -221,14 +221,14 @@ def _checked(value: Any, expected: type, names: Iterable[str], path: Path, recor
     return value
 
 
-def _text(kind: pa.DataType, value: Any, path: Path, record: str) -> str:
+def _text(kind: pa.DataType, options: ReadOptions, value: Any, path: Path, record: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if kind == pa.string():
         return member(record, path)
-    raise _Misfit(reason(_shown(path), kind, member(record, path)))
+    raise _Misfit(reason(_shown(path), kind, member(record, path), options))
 
 
 def _bytes(value: Any, path: Path, record: str) -> bytes:

@@ -6,14 +6,14 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.packing import is_of_content
+from asset_job.sources.packing import BEGINNING, is_of_content, refuse_archive
 from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
@@ -69,6 +69,8 @@ class ParquetContent:
             raise FileInvalid(f"{file.name} is encrypted, and such Parquet files cannot be read: write it in plain")
         footer = int.from_bytes(tail[-8:-4], "little") + 8
         if size < len(_MAGIC) + footer or footer == 8 or not (head == tail[-4:] == _MAGIC):  # noqa: PLR2004
+            stored.seek(0)
+            refuse_archive(file.name, stored.read(BEGINNING))
             raise FileInvalid(f"{file.name} is not a Parquet file, or it is incomplete: write it again")
         if footer > len(tail):
             stored.seek(size - footer)
@@ -94,6 +96,7 @@ class ParquetContent:
         """The rows of the part's row groups, of the columns `names`. Those in `int96` are read twice, to be exact."""
         with broken(self.name):
             opened, again = self._opened("s" if int96 else "us"), self._opened("ns") if int96 else None
+            self._check_chunks()
             counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
             firsts = list(accumulate(counts, initial=0))
             for groups in self._read_together():
@@ -108,6 +111,29 @@ class ParquetContent:
                     more = None if exact is None else _one_batch(exact.slice(before - start, batch.num_rows))
                     yield RowsRead(before=before, batch=batch, nanoseconds=more)
                     before += batch.num_rows
+                if (missing := firsts[groups[-1] + 1] - before) != 0:
+                    raise pa.ArrowInvalid(f"its columns have {missing} fewer values than its row groups have rows")
+
+    def _check_chunks(self) -> None:
+        """Raise `pa.ArrowInvalid` where the footer says of a column's chunk what cannot be."""
+        flat = [self.metadata.schema.column(at).max_repetition_level == 0 for at in range(self.metadata.num_columns)]
+        places = list[tuple[int, int]]()
+        for row_group in map(self.metadata.row_group, range(self.metadata.num_row_groups)):
+            rows = row_group.num_rows
+            for at, is_flat in enumerate(flat):
+                chunk = row_group.column(at)
+                count = chunk.num_values
+                if chunk.file_path:
+                    raise pa.ArrowInvalid(f"its column {chunk.path_in_schema} is in another file, {chunk.file_path}")
+                if count < rows or (is_flat and count > rows):
+                    raise pa.ArrowInvalid(
+                        f"its column {chunk.path_in_schema} has {count} values in a row group of {rows} rows"
+                    )
+                pages = chunk.data_page_offset
+                begin = min(chunk.dictionary_page_offset or pages, pages)
+                places.append((begin, begin + chunk.total_compressed_size))
+        if any(behind > begin for (_, behind), (begin, _) in pairwise(sorted(places))):
+            raise pa.ArrowInvalid("its columns lie over each other")
 
     def _opened(self, unit: str) -> Any:
         return parquet.ParquetFile(

@@ -189,13 +189,27 @@ _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # n
 _SHORTENED: Final = 100
 
 
-def reason(column: str, kind: pa.DataType, text: str | None) -> str:
-    """Why a text, or None, is no value of a column's type."""
+def reason(column: str, kind: pa.DataType, text: str | None, options: ReadOptions) -> str:
+    """Why a text, or None, is no value of a column's type, with the format of dates or times that `options` give."""
     if text is None:
         return f"the column {column} is NOT NULL, and has no value"
     shown = text if len(text) <= _SHORTENED else text[:_SHORTENED] + "…"
     name, noun = _described(kind)
+    given = _given_format(kind, options)
+    if given is not None:
+        noun = f"{noun.removesuffix(_AS_ISO)} as {given}"
     return f"the column {column} has the type {name}, and {shown!r} is no {noun}"
+
+
+def _given_format(kind: pa.DataType, options: ReadOptions) -> str | None:
+    """The pattern that the options give for values of a type, with the option's name; None if they give none."""
+    formats = {
+        pa.date32(): ("dateFormat", options.date_format),
+        pa.timestamp("us"): ("timestampNTZFormat", options.timestamp_ntz_format),
+        pa.timestamp("us", "UTC"): ("timestampFormat", options.timestamp_format),
+    }
+    name, pattern = formats.get(kind, ("", None))
+    return None if pattern is None else f"{pattern} ({name})"
 
 
 def _described(kind: pa.DataType) -> tuple[str, str]:
@@ -205,6 +219,7 @@ def _described(kind: pa.DataType) -> tuple[str, str]:
     return _NAMES.get(kind, (str(kind), "value of it"))
 
 
+_AS_ISO: Final = " as YYYY-MM-DD"
 _NAMES: Final = {
     pa.int8(): ("tinyint", "whole number from -128 to 127"),
     pa.int16(): ("smallint", "whole number of 16 bits"),
@@ -213,7 +228,7 @@ _NAMES: Final = {
     pa.float32(): ("float", "number that it can hold"),
     pa.float64(): ("double", "number that it can hold"),
     pa.bool_(): ("boolean", "true or false"),
-    pa.date32(): ("date", "date as YYYY-MM-DD"),
+    pa.date32(): ("date", f"date{_AS_ISO}"),
     pa.timestamp("us"): ("timestamp_ntz", "date and time without a zone"),
     pa.timestamp("us", "UTC"): ("timestamp", "date and time"),
 }
