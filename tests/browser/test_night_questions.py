@@ -126,7 +126,7 @@ async def what_changed_in_the_configuration(visit: Visit) -> None:
     await visit.click(visit.link("Audit", "header"))
     await visit.click(visit.link("Only changes of the configuration"))
     newest = visit.page.locator("#entries tbody tr").first
-    await visit.sees(newest, f"job added: {NIGHTLY}", "root")
+    await visit.sees(newest, f"job added: {NIGHTLY}")
     await expect(newest.get_by_role("link", name=NIGHTLY)).to_be_visible()
     await expect(visit.page.get_by_role("button", name="Read the configuration again")).to_be_visible()
 
