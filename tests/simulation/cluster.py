@@ -131,10 +131,8 @@ class Cluster:
         reported_at = loop.time()
         finished = await self._insist(driver, "finish", {"state": "success"})
         if finished.status != 200:
-            if before is None:
-                self.table.pop((dag_id, run_id), None)
-            else:
-                self.table[dag_id, run_id] = before
+            if self.table.get((dag_id, run_id)) is items:  # no later try has replaced it meanwhile
+                self._put_back((dag_id, run_id), before)
             return 3
         self.successes.append((dag_id, run_id, driver.key.try_number))
         self._keep((dag_id, run_id), items)
@@ -142,6 +140,13 @@ class Cluster:
         self.reported_at[dag_id, run_id] = reported_at
         loop.note("loaded", f"{dag_id} {len(items)}")
         return 0
+
+    def _put_back(self, run: tuple[str, str], before: list[Item] | None) -> None:
+        """Put the part of a run back as it was before a try: None if it had none."""
+        if before is None:
+            self.table.pop(run, None)
+        else:
+            self.table[run] = before
 
     def _keep(self, run: tuple[str, str], items: list[Item]) -> None:
         """Note what a run has in the table. A run that succeeded loses nothing there unless a person says so."""
